@@ -16,11 +16,11 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible, of_groups
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TextEncoder, TokenQuery
 from headrace.train.parts import StackName
-from headrace_courses.exact_continuation import exact_metrics, exact_outcome
+from headrace_courses.exact_continuation import exact_metrics, exact_outcome, not_possible
 
 WHERE = "evaluation.benchmarks"
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, by_group, column
 from headrace.train.evaluation.metrics import accuracy, mean_over_groups, ratio
@@ -30,3 +30,16 @@ def exact_metrics(
         loss = ratio("loss", nats, tokens, math.log(vocabulary))
         metrics += [accuracy("acc", right[group], 0.0, group), dataclasses.replace(loss, group=group)]
     return metrics
+
+
+def not_possible(positions: Mapping[int, int], most_window_tokens: int | None) -> tuple[str, ...]:
+    """Returns a note on the lengths that a model with so many positions cannot read, if there are any.
+
+    Args:
+        positions: the positions that each length needs.
+        most_window_tokens: the most positions of the model; None: any number.
+    """
+    if most_window_tokens is None or max(positions.values()) <= most_window_tokens:
+        return ()
+    beyond = ", ".join(str(length) for length, needed in positions.items() if needed > most_window_tokens)
+    return (f"not possible at lengths {beyond}: the model has {most_window_tokens} positions and no others.",)

@@ -23,12 +23,13 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.language_modelling import TextScores
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import losses, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import TokenQuery
+from headrace_courses.exact_continuation import not_possible
 
 WHERE = "evaluation.benchmarks"
 Way = Literal["windows", "sliding"]

@@ -19,10 +19,10 @@ from headrace.pipeline.core.settings import AnyText, Positive, PositiveNumber, s
 from headrace.train.context import ContextForm
 from headrace.train.data.apportionment import MixedOrder, Stretch
 from headrace.train.data.order import RowOrder
+from headrace.train.evaluation.metrics import CORPUS
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
-from headrace.train.finetune.tasks.text_forms import as_share
 from headrace.train.finetune.tasks.text_to_text import TextToText, WrittenTask
 from headrace.train.finetune.tasks.token_rows import TokenTask
 from headrace.train.parts import WRITING, StackName
@@ -30,6 +30,8 @@ from headrace.train.parts import WRITING, StackName
 CYCLE_ROWS = 10_000
 """Shares are rounded to one row in this number; each task gets at least one row."""
 WHERE = "finetune.task"
+HUNDRED = 100.0
+"""The best BLEU and chrF, whose means with other metrics are those of shares."""
 
 
 @settings
@@ -141,7 +143,9 @@ class MixedTasks(TokenTask):
             numbers = [number for number, example in enumerate(examples) if task_of(example) == name]
             own = part.scores([examples[number] for number in numbers], [predictions[number] for number in numbers])
             scores |= {f"{name}_{metric}": value for metric, value in own.items()}
-            means.append(math.fsum(as_share(metric, value) for metric, value in own.items()) / len(own))
+            means.append(
+                math.fsum(value / HUNDRED if metric in CORPUS else value for metric, value in own.items()) / len(own)
+            )
         return {"mean": math.fsum(means) / len(means), **scores}
 
     def signatures(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, str]:

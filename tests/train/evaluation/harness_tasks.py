@@ -35,18 +35,15 @@ def row_of(task: str, generator: random.Random) -> Row:
         },
         "piqa/piqa": {"goal": text, "sol1": short[0], "sol2": short[1], "label": number % 2},
         "swag/swag": {"startphrase": text, "label": number, **{f"ending{n}": short[n] for n in range(4)}},
-        "anli/anli_r1": {"premise": text, "hypothesis": short[0], "label": number % 3},
         "blimp/adjunct_island": {"sentence_good": text, "sentence_bad": short[0]},
         "lambada/lambada_openai": {"text": text},
-        "triviaqa/default": {"question": text, "answer": {"aliases": short[: 1 + number], "value": short[0]}},
-        "nq_open/nq_open": {"question": text, "answer": short[: 1 + number]},
         "gsm8k/gsm8k": {"question": text, "answer": f"{short[0]} = {number}\n#### {number},000"},
         "pile/pile_enron": {"text": text},
     }
     return rows[task]
 
 
-SPLITS = ("train", "dev", "valid", "validation", "test", "train_r1", "dev_r1", "test_r1")
+SPLITS = ("train", "dev", "valid", "validation", "test")
 """The names of the splits of these tasks."""
 
 
@@ -112,17 +109,6 @@ WRITE = {
 }
 ALL_CHOICE = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "brier_score")
 MADE: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
-    "inputs": (  # as winogrande: the choices are beginnings
-        "piqa/piqa",
-        "json",
-        CHOOSE
-        | {
-            "doc_to_text": "{{label}}",
-            "doc_to_choice": "{{[sol1, sol2]}}",
-            "doc_to_target": "{{goal.split(' ')[-1]}} end",
-            "metric_list": [{"metric": "acc"}],
-        },
-    ),
     "all_metrics": (
         "piqa/piqa",
         "csv",
@@ -154,72 +140,10 @@ MADE: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             },
         },
     ),
-    "other_examples": (
-        "anli/anli_r1",
-        "json",
-        CHOOSE
-        | {
-            "training_split": "train",
-            "fewshot_split": "test",
-            "doc_to_text": "{{premise}}\n{{hypothesis}}",
-            "doc_to_choice": {"first": "yes", "second": "maybe", "third": "no"},
-            "target_delimiter": "\n",
-            "fewshot_delimiter": "\n###\n",
-            "gen_prefix": "So",
-            "fewshot_config": {"sampler": "first_n"},
-        },
-    ),
-    "prefixed": (
-        "gsm8k/gsm8k",
-        "parquet",
-        WRITE
-        | {
-            "doc_to_text": "{{question}}\n",
-            "doc_to_target": "{{answer.split('####')[-1].strip()}}",
-            "gen_prefix": "{{question.split(' ')[0]}}",
-            "metric_list": [
-                {"metric": "exact_match", "ignore_case": True, "ignore_punctuation": True, "ignore_numbers": True}
-            ],
-            "filter_list": [
-                {"name": "loud", "filter": [{"function": "uppercase"}, {"function": "take_first"}]},
-                {
-                    "name": "last",
-                    "filter": [
-                        {"function": "regex", "regex_pattern": "([a-z]+) (t)?", "group_select": -1, "fallback": "no"},
-                        {"function": "take_first"},
-                    ],
-                },
-            ],
-        },
-    ),
-    "compared": (
-        "gsm8k/gsm8k",
-        "csv",
-        WRITE
-        | {
-            "doc_to_text": "question",
-            "doc_to_target": "answer",
-            "metric_list": [
-                {"metric": "bleu"},
-                {"metric": "chrf"},
-                {"metric": "exact_match", "regexes_to_ignore": [" "]},
-            ],
-        },
-    ),
     "whole_lines": (
         "pile/pile_enron",
         "text",
         {"output_type": "loglikelihood_rolling", "test_split": "test", "doc_to_text": "", "doc_to_target": "{{text}}"},
-    ),
-    "last_words": (
-        "lambada/lambada_openai",
-        "json",
-        {
-            "output_type": "loglikelihood",
-            "validation_split": "validation",
-            "doc_to_text": "{{text.split(' ')[:-1] | join(' ')}}",
-            "doc_to_target": "{{' ' + text.split(' ')[-1]}}",
-        },
     ),
     "functions": (
         "gsm8k/gsm8k",
@@ -283,7 +207,7 @@ def longest(values):
 SHORT = {"generation_kwargs": {"until": ["\n"], "max_gen_toks": 12, "do_sample": False}}
 SHIPPED_FILES: Mapping[str, Mapping[str, Any]] = {
     **{name: {} for name in ("arc/arc_easy", "lambada/lambada_openai", "blimp/adjunct_island", "pile/pile_enron")},
-    **dict.fromkeys(("triviaqa/default", "nq_open/nq_open", "gsm8k/gsm8k"), SHORT),
+    "gsm8k/gsm8k": SHORT,
 }
 """Tasks that the harness ships, of all output types, with other keys."""
 ROWS = [

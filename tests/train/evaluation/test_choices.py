@@ -79,36 +79,12 @@ def test_broken_lines_are_named(write_lines, change, message):
     assert error_of(Schema, write_lines("bad.jsonl", json.dumps(ROWS[0]), json.dumps(ROWS[0] | change))) == message
 
 
-PIQA = [{"query": f"Question: goal {n}\n", "choices": [f"left {n}", f"right {n}"], "gold": n % 2} for n in range(6)]
-
-
-def test_piqa_prompts_equal_the_harness(write_lines):
-    """piqa.yaml: doc_to_text "Question: {{goal}}\\nAnswer:", target_delimiter " "."""
-    path = questions(write_lines, *PIQA)
-    (item, *_) = MultipleChoice(paths=(str(path),), query_suffix="Answer:").items(sources())
-    context = "Question: goal 0\nAnswer:"
-    assert item == Item(
-        "questions.jsonl:1", (Text(context, " left 0"), Text(context, " right 0")), ("left 0", "right 0"), 0
-    )
-
-
-def test_a_limit_takes_the_first_and_changes_no_prompt(write_lines):
-    path = questions(write_lines, *PIQA)
-    whole = MultipleChoice(paths=(str(path),), shots=2).items(sources())
-    assert MultipleChoice(paths=(str(path),), shots=2, limit=4).items(sources()) == whole[:4]
-
-
 def test_choices_are_judged_by_sum_by_character_and_by_byte():
     item = Item("x", (), ("aaaa", "éé", "a" * 10), gold=1)
     outcome = MultipleChoice(paths=()).outcome(item, [answer(-4.0), answer(-3.0), answer(-8.0)])
     assert outcome == {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 1.0, "nats": 3.0, "bytes": 4.0}
     outcome = MultipleChoice(paths=()).outcome(item, [answer(-4.0), answer(-3.3), answer(-8.0)])
     assert outcome == {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0, "nats": 3.3, "bytes": 4.0}
-
-
-def test_the_first_of_equal_choices_wins():
-    item = Item("x", (), ("a", "b"), gold=0)
-    assert MultipleChoice(paths=()).outcome(item, [answer(-1.0), answer(-1.0)])["acc"] == 1
 
 
 def test_random_baseline_is_the_mean_over_items():

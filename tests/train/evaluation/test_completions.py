@@ -1,7 +1,6 @@
 """Exact completions, the rewriting of questions, and LAMBADA."""
 
 import math
-import re
 
 import pytest
 
@@ -27,22 +26,6 @@ def test_a_completion_is_one_query(write_lines):
         "questions.jsonl:1", (Text("\n\nQ: What is 0 plus 1?\n\nA:", " 1"),), (" 1",), group="addition"
     )
     assert [item.group for item in items] == ["addition"] * 4 + ["subtraction"] * 4
-
-
-def test_rewrites_make_the_prompt_of_the_harness(write_lines):
-    """arithmetic/utils.py: strip, one line break for two, Q: and A: in full; few-shot examples after a blank line."""
-    path = str(questions(write_lines, *ROWS))
-    settings = {"paths": [path], "type": "completion", "group_field": "set", "delimiter": "", "rewrites": REWRITES}
-    benchmark = decode(Evaluation, {"benchmarks": {"x": settings | {"shots": 2}}}).benchmarks["x"]
-    for item in benchmark.items(sources()):
-        *worked, question = item.queries[0].context.split("\n\n")
-        sign = {"addition": "plus", "subtraction": "minus"}[item.group]
-        assert re.fullmatch(rf"Question: What is \d {sign} 1\?\nAnswer:", question)
-        assert len(set(worked)) == 2
-        for example in worked:
-            n, result = re.fullmatch(rf"Question: What is (\d) {sign} 1\?\nAnswer: (-?\d)", example).groups()
-            assert int(result) == int(n) + (1 if sign == "plus" else -1)
-            assert f"is {n} " not in question
 
 
 def test_limits(write_lines):

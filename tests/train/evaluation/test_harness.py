@@ -84,13 +84,6 @@ def test_log_likelihoods_are_those_of_the_harness(models):
     assert ours.tallies["task"].truncated_contexts > 0
 
 
-def test_whole_texts_are_scored_in_the_windows_of_the_harness(models):
-    ours, theirs = models
-    asked = requests("loglikelihood_rolling", [(story(3),), (story(4)[:50],), (" ".join(map(story, range(3))),)])
-    found, expected = ours.loglikelihood_rolling(asked), theirs.loglikelihood_rolling(asked, disable_tqdm=True)
-    assert found == pytest.approx(expected, abs=1e-3)
-
-
 def test_wikitext_is_that_of_the_harness(models, folder, data_folder, tmp_path):
     """Articles, de-tokenizer, windows, words and metrics of its task; all but the model's part on the whole file."""
     spec = importlib.util.spec_from_file_location("wikitext", PIQA.parents[1] / "wikitext" / "preprocess_wikitext.py")
@@ -125,24 +118,6 @@ def test_texts_are_those_of_the_harness(models):
     found = ours.generate_until(asked)
     assert found == theirs.generate_until(asked, disable_tqdm=True)
     assert len(set(found)) > 3
-
-
-def test_samples_of_tasks_that_write_hold_the_texts(folder, run_stage, tmp_path):
-    rows = [{"question": f"{story(number)[:20]} How many?", "answer": "3 + 4 = 7\n#### 7"} for number in range(3)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
-    splits = dict.fromkeys(("train", "test"), str(tmp_path / "rows.jsonl"))
-    local = {"include": str(PIQA.parents[1] / "gsm8k" / "gsm8k.yaml"), "task": "local", "dataset_path": "json"}
-    local |= {"dataset_name": None, "dataset_kwargs": {"data_files": splits}}
-    local |= {"generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 20}}
-    (tmp_path / "local.yaml").write_text(json.dumps(local))
-    evaluation = Evaluation(tasks=(str(tmp_path / "local.yaml"),), task_shots=0, device="cpu")
-    artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
-    found = [json.loads(row) for row in artifact.path("samples/local.jsonl").read_text().splitlines()]
-    assert {row["group"] for row in found} == {"strict-match", "flexible-extract"}
-    for row in found:
-        assert row["right_answers"] == ["3 + 4 = 7\n#### 7"]
-        assert len(row["written"]) == 1
-        assert row["prompts"][0].endswith("How many?\nAnswer:")
 
 
 def scores(run_stage, line, folder, task, **settings):

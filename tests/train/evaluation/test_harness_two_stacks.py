@@ -4,7 +4,6 @@ That backend (``HFLM``, seq2seq) gives the context with its end of text to the e
 decoder as labels. Without the harness, the same computation is made here.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,10 +14,7 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 
 from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.special_tokens import sentinels
-from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.choices import MultipleChoice
 from headrace.train.evaluation.prompt import encode
-from headrace.train.evaluation.scoring import score
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Text
 from headrace.train.inference.settings import Inference
@@ -27,11 +23,6 @@ from tests.train.small_models import WINDOW_TOKENS, story
 
 FIRST = "<extra_id_0>"
 ROLES = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-QUESTIONS = [
-    {"goal": goal, "sol1": one, "sol2": other, "label": len(one) % 2}
-    for goal, one, other in (story(number).split(" day ")[:3] for number in range(12))
-]
-"""PIQA's fields."""
 REQUESTS = [Text(story(n)[: 11 + 40 * n], " " + story(n + 1)[: 5 + 2 * n]) for n in range(12)]
 """The last contexts are longer than the window; some end with a space, which the continuation gets."""
 
@@ -98,24 +89,9 @@ def log_likelihoods(subject: InferenceModel, requests: Sequence[Text]) -> list[f
     return [answer.log_likelihood for answer in subject.likelihood.answers(asked)]
 
 
-def benchmark(write_lines) -> MultipleChoice:
-    """PIQA's questions, as conf/evaluation/standard.yaml asks them."""
-    lines = [{"query": f"Question: {one['goal']}\n", "choices": [one["sol1"], one["sol2"]], "gold": one["label"]}
-             for one in QUESTIONS]  # fmt: skip
-    return MultipleChoice(paths=(str(write_lines("ours.jsonl", *map(json.dumps, lines))),), query_suffix="Answer:")
-
-
 def test_log_likelihoods_are_those_of_transformers(ours, theirs, sentinel):
     expected = of_transformers(theirs, ours, REQUESTS, sentinel)
     assert log_likelihoods(ours, REQUESTS) == pytest.approx(expected, abs=1e-4)
-
-
-def test_choices_are_those_of_transformers(ours, theirs, sentinel, write_lines):
-    scored = score("piqa", benchmark(write_lines), Sources(Path(), None, "0"), None, ours)
-    for item, outcome in zip(scored.items, scored.outcomes, strict=True):
-        found = of_transformers(theirs, ours, item.queries, sentinel)
-        assert outcome["acc"] == (found.index(max(found)) == item.gold)
-    assert 0 < scored.scores.metrics[0].value < 1
 
 
 def test_log_likelihoods_are_those_of_the_harness(harness, ours, sentinel):
@@ -133,23 +109,3 @@ def test_log_likelihoods_are_those_of_the_harness(harness, ours, sentinel):
     if sentinel:
         expected -= of_harness([(context, sentinel) for context, _ in whole])
     assert log_likelihoods(ours, REQUESTS) == pytest.approx(expected, abs=1e-4)
-
-
-def test_accuracies_are_those_of_the_harness(harness, ours, sentinel, write_lines, tmp_path):
-    """piqa.yaml as the harness ships it, over a local file."""
-    if sentinel:
-        pytest.skip("the harness writes no sentinels into its tasks")
-    import lm_eval
-
-    known = Path(lm_eval.__file__).parent / "tasks/piqa/piqa.yaml"
-    files = {"validation": str(write_lines("harness.jsonl", *map(json.dumps, QUESTIONS)))}
-    local = {"task": "local", "dataset_path": "json", "dataset_kwargs": {"data_files": files}, "training_split": None}
-    (tmp_path / "local.yaml").write_text(json.dumps({"include": str(known), **local}))  # JSON is YAML
-    found = lm_eval.simple_evaluate(model=harness, tasks=[str(tmp_path / "local.yaml")], bootstrap_iters=0)
-    scored = score("piqa", benchmark(write_lines), Sources(Path(), None, "0"), None, ours)
-    values = {metric.name: metric.value for metric in scored.scores.metrics}
-    for name in ("acc", "acc_norm"):
-        assert values[name] == found["results"]["local"][f"{name},none"]
-    theirs = {row["doc_id"]: [answer[0][0] for answer in row["resps"]] for row in found["samples"]["local"]}
-    for number, answers in enumerate(scored.answers):
-        assert [one.log_likelihood for one in answers] == pytest.approx(theirs[number], abs=1e-4)

@@ -17,7 +17,6 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.harness_files import RESULTS
 from headrace.train.evaluation.score_rows import split_filter
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
@@ -242,11 +241,3 @@ def test_a_metric_without_a_value_is_named(scored, tmp_path):
     metrics = [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in ("acc", "sari")]
     row = rows_of(scored(quiz(tmp_path, metric_list=metrics)))["quiz"]
     assert row["notes"] == ["The harness has no value of sari here."]
-
-
-@pytest.mark.slow
-def test_results_of_groups_are_in_the_form_of_the_harness(scored, tmp_path):
-    artifact = scored(made_yaml(tmp_path, "all_quizzes"))
-    rows, written = rows_of(artifact), json.loads(artifact.path(RESULTS).read_text())["results"]
-    one, two = (rows[name]["metrics"][0]["value"] for name in ("quiz_one", "quiz_two"))
-    assert written["all_quizzes"]["acc,none"] == rows["all_quizzes"]["metrics"][0]["value"] == (one + two) / 2

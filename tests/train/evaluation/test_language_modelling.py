@@ -3,7 +3,6 @@
 The in-context-learning score: the tokens that it uses, its value by hand, its refusals.
 """
 
-import dataclasses
 import math
 from pathlib import Path
 
@@ -62,19 +61,6 @@ def test_each_token_is_predicted_once_after_as_much_as_fits(length, window, stri
         assert len(read) == min(window + 1, read[-1] + 1)
         most = min(stride or window, window) if number else window
         assert len(query.continuation) == most or query is found[-1]
-
-
-def test_windows_by_hand():
-    ids = np.array([11, 12, 13, 14, 15])
-    as_lists = [
-        [(query.context.tolist(), query.continuation.tolist()) for query in windows(ids, 9, 3, stride)]
-        for stride in (None, 1, 2)
-    ]
-    assert as_lists == [
-        [([9], [11, 12, 13]), ([12, 13], [14, 15])],
-        [([9], [11, 12, 13]), ([11, 12, 13], [14]), ([12, 13, 14], [15])],
-        [([9], [11, 12, 13]), ([12, 13], [14, 15])],
-    ]
 
 
 @pytest.mark.parametrize("stride", [1, 7, None])
@@ -204,10 +190,7 @@ def test_bad_files(text_file, content, settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"stride_tokens": 0}, ".x.stride_tokens: must be at least 1 (got 0); correct the value"),
         ({"from_byte": 5, "to_byte": 5}, ": bytes 5 to 5 are no part of a file; give a to_byte above from_byte"),
-        ({"from_byte": -1}, ".x.from_byte: must be at least 0 (got -1); correct the value"),
-        ({"scores": []}, ".x.scores: must not be empty (got []); correct the value"),
     ],
 )  # fmt: skip
 def test_bad_settings(settings, message):
@@ -222,20 +205,6 @@ def test_real_files_have_the_words_that_papers_count(data_folder):
     for name, words in (("wikitext2_valid", 217_646), ("ptb_valid", 73_760)):
         ((_, text),) = LanguageModelling(paths=(f"{name}.txt.zst",)).read(data)
         assert len(text.split()) + text.count("\n") == words
-
-
-def test_bits_of_enwik8(encoder, data_folder):
-    """A part of 90 MB; bytes are UTF-8's, not characters."""
-    data = data_folder("text")
-    benchmark = LanguageModelling(
-        paths=("enwik8_first_90MB.zst",), scores=("bits_per_byte",), from_byte=1_000_000, to_byte=1_020_000, limit=3
-    )
-    items = benchmark.items(Sources(data, None, "0", tokenizer=encoder, window_tokens=64))
-    assert len(items) == 3
-    whole = dataclasses.replace(benchmark, limit=None)
-    sizes = [item.sizes for item in whole.items(Sources(data, None, "0", tokenizer=encoder, window_tokens=64))]
-    assert sum(size["bytes"] for size in sizes) == pytest.approx(20_000, abs=4)
-    assert sum(size["characters"] for size in sizes) < 20_000
 
 
 def test_what_is_searched_for_is_text_as_it_stands_elsewhere(text_file):

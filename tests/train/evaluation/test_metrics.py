@@ -134,13 +134,6 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(case, settings):
         assert 0 < found.value < 100
 
 
-def test_the_signature_says_what_was_compared():
-    written, right = zip(*PAIRS, strict=True)
-    bleu = Comparison(lowercase=True).corpus("bleu", written, right)
-    assert bleu.signature.startswith("nrefs:var|case:lc|eff:no|tok:13a|smooth:exp|version:")
-    assert Comparison().corpus("chrf", ["a"], [["a", "b"]]).signature.startswith("nrefs:2|case:mixed|eff:yes|nc:6|nw:0")
-
-
 def test_the_interval_is_that_of_resampled_texts():
     written, right = zip(*CASES["random 1"], strict=True)
     found = Comparison().corpus("bleu", written, right, resamples=200)
@@ -164,17 +157,6 @@ def test_rouge_is_that_of_rouge_score(case, stemmer):
         ]
         assert found[name] == best
     assert any(0 < value < 1 for value in found["rougeL"])
-
-
-def test_stems_of_words_are_equal_where_that_is_asked_for():
-    texts = (["they were running quickly"], [["they run quickly"]])
-    (plain,), (stems,) = (Comparison(stemmer=stemmer).rouge(["rouge1"], *texts)["rouge1"] for stemmer in (False, True))
-    assert (plain, stems) == (pytest.approx(2 * 2 / 7), pytest.approx(2 * 3 / 7))
-
-
-def test_rouge_knows_latin_letters_alone():
-    """A limit of rouge-score, which docs/evaluation.md names: texts of other scripts have no words."""
-    assert Comparison().rouge(["rouge1"], ["猫坐在垫子上"], [["猫坐在垫子上"]])["rouge1"] == [0.0]
 
 
 def test_a_missing_package_is_named_before_anything_runs(monkeypatch):

@@ -98,14 +98,6 @@ def test_tokens_pass_through_in_their_place(encoder):
     assert [cut_texts(encoded[i], encoder) for i in (0, 2)] == [("a b", " c"), ("d e", " f")]
 
 
-@given(context=st.text(max_size=30), continuation=st.text(min_size=1, max_size=30))
-@settings(max_examples=80)
-def test_nothing_is_lost_between_words(encoder, context, continuation):
-    (tokens,) = encode([Text(context, " " + continuation)], encoder)
-    assert len(tokens.context) >= 1
-    assert len(tokens.continuation) >= 1
-
-
 MARKED = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"

@@ -150,15 +150,6 @@ def test_truncated_contexts_are_counted(gpt2):
     assert (tally.truncated_contexts, tally.truncated_tokens, tally.split_continuations) == (2, 10, 0)
 
 
-def test_a_truncated_context_keeps_its_end(gpt2, encoder):
-    whole = random_queries(1, encoder.vocabulary_size, 90, 5)[0]
-    long = TokenQuery(np.concatenate([np.arange(200) % 50, whole.context, np.arange(60)]), whole.continuation)
-    cut = TokenQuery(long.context[-(WINDOW_TOKENS + 1 - len(long.continuation)) :], long.continuation)
-    (answer, same), tally = asked(likelihood_of(OfHuggingFace(gpt2)), [long, cut])
-    assert answer.log_likelihood == same.log_likelihood
-    assert tally.truncated_contexts == 1
-
-
 @given(
     context=st.integers(1, 30), continuation=st.integers(1, 60), window=st.integers(1, 20), data=st.integers(0, 10**6)
 )
@@ -192,21 +183,6 @@ def test_an_encoder_and_its_decoder_have_a_window_each(context, continuation, wi
         assert len(of_decoder) <= window
         start += row.targets
     assert start == len(ids)
-
-
-def test_a_split_continuation_is_the_sum_of_its_parts(gpt2, encoder):
-    ids = np.random.default_rng(2).integers(0, encoder.vocabulary_size, 1 + WINDOW_TOKENS + 10)
-    likelihood = likelihood_of(OfHuggingFace(gpt2))
-    (whole, first, last), tally = asked(
-        likelihood,
-        [
-            TokenQuery(ids[:1], ids[1:]),
-            TokenQuery(ids[:1], ids[1 : WINDOW_TOKENS + 1]),
-            TokenQuery(ids[: WINDOW_TOKENS + 1], ids[WINDOW_TOKENS + 1 :]),
-        ],
-    )
-    assert whole.log_likelihood == pytest.approx(first.log_likelihood + last.log_likelihood, abs=1e-9)
-    assert tally.split_continuations == 1
 
 
 def test_a_split_continuation_is_greedy_when_all_its_parts_are():
@@ -288,17 +264,6 @@ def test_a_long_beginning_of_two_is_there_once(lists):
             check(one.next)
 
     check(tree(arrays(lists)))
-
-
-def test_questions_with_their_answers():
-    examples = list(range(100, 150))
-    questions = [[*examples, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [*examples, 1, 2, 20, 21, 22, 23, 24, 25, 26, 27]]
-    lists = [question + answer for question in questions for answer in ([30], [30, 31], [32])]
-    (root,) = tree(arrays(lists))
-    assert root.tokens.tolist() == [*examples, 1, 2]
-    assert sorted(len(segment.tokens) for segment in root.next) == [8, 8]
-    assert sorted(len(answer.tokens) for segment in root.next for answer in segment.next) == [1, 1, 1, 1, 2, 2]
-    assert size([root]) == 52 + 2 * (8 + 1 + 2 + 1)
 
 
 def test_hundreds_of_beginnings_of_one_another():

@@ -91,13 +91,6 @@ def test_the_two_forms_differ_where_a_word_has_pieces(folder):
     assert abs(found[0] - found[1]) > 1e-3
 
 
-def test_an_answer_does_not_depend_on_the_other_queries(folder):
-    model = opened(folder)
-    asked = queries(model, ["the mill turns", "a wheel", "some other words"])
-    together = model.likelihood.answers(asked)
-    assert together == [model.likelihood.answers([query])[0] for query in asked]
-
-
 def test_texts_longer_than_the_window_are_cut(folder):
     model = opened(folder)
     start = np.array([model.tokenizer.end_of_text])

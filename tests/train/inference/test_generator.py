@@ -13,7 +13,6 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.distributed.processes import Ranks
 from headrace.train.inference import generator as module
@@ -233,19 +232,3 @@ def test_random_numbers_are_of_the_seed_the_prompt_and_the_copy():
     assert random_of(0, [5, 6], 0).random(4).tolist() == first
     for other in (random_of(1, [5, 6], 0), random_of(0, [5, 7], 0), random_of(0, [5, 6], 1)):
         assert other.random(4).tolist() != first
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"max_tokens": 0}, "max_tokens: must be at least 1 (got 0); correct the value"),
-        ({"temperature": -1.0}, "temperature: must be at least 0 (got -1.0); correct the value"),
-        ({"top_k": 0}, "top_k: must be at least 1 (got 0); correct the value"),
-        ({"top_p": 1.5}, "top_p: must be at most 1 (got 1.5); correct the value"),
-        ({"stops": ("a", "")}, "stops.1: must not be empty (got ''); correct the value"),
-    ],
-)
-def test_settings_out_of_range_are_refused(values, message):
-    with pytest.raises(ConfigError) as error:
-        decode(Sampling, values)
-    assert str(error.value) == message

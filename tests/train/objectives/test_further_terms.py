@@ -3,14 +3,11 @@
 import dataclasses
 import functools
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from headrace.train.data.batches import EncoderTokens, stacked
-from headrace.train.data.order import row_generator
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.data.batches import EncoderTokens
 from headrace.train.objectives.causal import Causal, Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from tests.train import updates
@@ -20,17 +17,9 @@ from tests.train.objectives.two_terms import BART, DENOISING, TWO_STACKS, built
 TERMS = {"z_loss": 0.01, "label_smoothing": 0.1}
 
 
-def prefix_batch() -> dict[str, torch.Tensor]:
-    """Rows of two documents, with a prefix each."""
-    generator = row_generator(0, "test", 0)
-    pieces = [[np.arange(1, 12) + number, np.arange(4) + number] for number in range(updates.ROWS)]
-    rows = [Prefix().row(each, updates.TOKENS, Vocabulary(updates.VOCABULARY, {}), generator) for each in pieces]
-    return {name: torch.from_numpy(array) for name, array in stacked(rows).items()}
-
-
 CASES = {
     "causal": (Causal(), functools.partial(updates.first_model, "gemma2"), two_terms.batch),
-    "prefix": (Prefix(), functools.partial(updates.first_model, "gemma2"), prefix_batch),
+    "prefix": (Prefix(), functools.partial(updates.first_model, "gemma2"), two_terms.prefix_batch),
     "denoising": (
         DENOISING,
         functools.partial(built, TWO_STACKS),

@@ -91,14 +91,6 @@ def shares(objective: Masked, number: int = 400) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
-def test_the_shares_are_80_10_10(unit):
-    found = shares(Masked(unit=unit))
-    assert found["hidden"] == pytest.approx(0.8, abs=0.02)
-    assert found["kept"] == pytest.approx(0.1, abs=0.015)
-    assert found["random"] == pytest.approx(0.1, abs=0.015)
-
-
 def test_random_tokens_may_be_special_or_not():
     everything = {"mask_share": 0.0, "random_share": 1.0}
     assert shares(Masked(**everything))["special"] == pytest.approx(3 / SIZE, abs=0.006)

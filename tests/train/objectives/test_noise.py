@@ -169,37 +169,6 @@ def test_infilling_is_that_of_loops(mean):
         assert generators[0].random() == generators[1].random()
 
 
-def test_infilled_texts_have_the_share_and_the_spans_of_the_paper():
-    """A text of distinct one-token words: what is missing is 30 % of it, less where spans overlap."""
-    plain, text = Masks(MASK, ORDINARY, 0.0), np.arange(100, 1100)
-    generator, missing, masks = np.random.default_rng(1), [], []
-    for _ in range(100):
-        source = noise.infilled(text, np.ones(1000, bool), 0.3, 3.0, plain, generator, 0)
-        kept = source[source != MASK]
-        assert (np.diff(kept) > 0).all()
-        missing.append(1000 - len(kept))
-        masks.append(len(source) - len(kept))
-    assert 230 < np.mean(missing) < max(missing) <= 300
-    # 100 spans to 300 words, with the empty ones; a span begins inside another one with the probability 0.2 or so
-    assert 70 < np.mean(masks) < 100
-    alone = noise.infilled(text[:1], np.ones(1, bool), 0.3, 3.0, plain, np.random.default_rng(0), 0)
-    assert alone.tolist() == [MASK]
-
-
-def test_lengths_of_spans_are_poisson_numbers():
-    generator, lengths = np.random.default_rng(2), []
-    for _ in range(200):
-        found = noise.span_lengths(300, 3.0, generator)
-        assert found.sum() == 300
-        assert found[-1] > 0
-        lengths += found[:-1].tolist()
-    assert np.mean(lengths) == pytest.approx(3.0, abs=0.05)
-    shares = collections.Counter(lengths)
-    for length in range(7):
-        expected = math.exp(-3) * 3**length / math.factorial(length)
-        assert shares[length] / len(lengths) == pytest.approx(expected, abs=0.01)
-
-
 @pytest.mark.parametrize("length", [1, 2, 9, 10, 57])
 def test_masked_and_deleted_tokens_are_a_share_rounded_up(length):
     text, expected = np.arange(100, 100 + length), math.ceil(length * Fraction("0.3"))
@@ -211,14 +180,6 @@ def test_masked_and_deleted_tokens_are_a_share_rounded_up(length):
         assert (len(rest), set(rest.tolist()) <= set(text.tolist())) == (length - expected, True)
         assert (np.diff(rest) > 0).all()
         assert np.array_equal(rest, text[masked == text]), "the same tokens"
-
-
-def test_masks_are_random_tokens_at_the_rate_of_their_share():
-    found = MASKS.draw(20_000, np.random.default_rng(3))
-    assert (found == MASK).mean() == pytest.approx(0.75, abs=0.02)
-    counts = collections.Counter(found[found != MASK].tolist())
-    assert counts.keys() == set(ORDINARY.tolist())
-    assert min(counts.values()) > 0.8 * max(counts.values())
 
 
 def test_sentences_are_whole_and_a_share_of_them_moves():

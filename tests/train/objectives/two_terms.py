@@ -86,23 +86,26 @@ def built(config: ModelConfig, seed: int = updates.SEED) -> Transformer:
     return model
 
 
-def encoder_batch(objective: Objective) -> dict[str, torch.Tensor]:
-    """A global batch of rows of one or two documents, one of them empty."""
-    generator = np.random.default_rng(0)
-    ids = {CLASS: 1, SEPARATOR: 2, MASK: 3}
-    vocabulary = Vocabulary(
-        updates.VOCABULARY,
-        ids,
-        reserved=np.arange(4),
-        continues_V=np.arange(updates.VOCABULARY) % 3 == 0,
-        find_sentence_ends=lambda: SENTENCE_ENDS,
-    )
-    rows = []
+def whole_batch(objective: Objective, vocabulary: Vocabulary, first: int = 5) -> dict[str, torch.Tensor]:
+    """A global batch of rows of one or two documents, the first one of ``first`` tokens, one of them empty."""
+    generator, least, rows = np.random.default_rng(0), len(vocabulary.reserved), []
     for number in range(updates.ROWS):
-        lengths = [] if number == updates.EMPTY_ROW else [3, *generator.integers(4, 15, number % 2)]
-        pieces = [generator.integers(4, updates.VOCABULARY, length) for length in lengths]
+        lengths = [] if number == updates.EMPTY_ROW else [first, *generator.integers(4, 15, number % 2)]
+        pieces = [generator.integers(least, updates.VOCABULARY, length) for length in lengths]
         rows.append(objective.row(pieces, updates.TOKENS, vocabulary, row_generator(0, "test", number)))
     return {name: torch.from_numpy(array) for name, array in stacked(rows).items()}
+
+
+def encoder_batch(objective: Objective) -> dict[str, torch.Tensor]:
+    third_V = np.arange(updates.VOCABULARY) % 3 == 0
+    vocabulary = Vocabulary(
+        updates.VOCABULARY,
+        {CLASS: 1, SEPARATOR: 2, MASK: 3},
+        reserved=np.arange(4),
+        continues_V=third_V,
+        find_sentence_ends=lambda: SENTENCE_ENDS,
+    )
+    return whole_batch(objective, vocabulary, first=3)
 
 
 TWO_STACKS = ModelConfig(
@@ -138,29 +141,15 @@ def denoising_batch(objective: Objective, vocabulary: Vocabulary) -> dict[str, t
 
 
 def prefix_batch() -> dict[str, torch.Tensor]:
-    """A global batch of rows of one or two documents with random prefixes, one of them empty."""
-    generator, vocabulary = np.random.default_rng(0), Vocabulary(updates.VOCABULARY, {})
-    rows = []
-    for number in range(updates.ROWS):
-        lengths = [] if number == updates.EMPTY_ROW else [5, *generator.integers(4, 15, number % 2)]
-        pieces = [generator.integers(0, updates.VOCABULARY, length) for length in lengths]
-        rows.append(Prefix().row(pieces, updates.TOKENS, vocabulary, row_generator(0, "test", number)))
-    return {name: torch.from_numpy(array) for name, array in stacked(rows).items()}
+    return whole_batch(Prefix(), Vocabulary(updates.VOCABULARY, {}))
 
 
 def reconstruction_batch() -> dict[str, torch.Tensor]:
-    """A global batch of rows of one or two documents, one of them empty."""
-    generator, special = np.random.default_rng(0), {"<s>": 0, "</s>": 1, "<mask>": 2}
-    fifth_V = np.arange(updates.VOCABULARY) % 5 == 0
+    special, fifth_V = {"<s>": 0, "</s>": 1, "<mask>": 2}, np.arange(updates.VOCABULARY) % 5 == 0
     vocabulary = Vocabulary(
         updates.VOCABULARY, special, reserved=np.arange(3), continues_V=fifth_V, find_sentence_ends=lambda: fifth_V
     )
-    rows = []
-    for number in range(updates.ROWS):
-        lengths = [] if number == updates.EMPTY_ROW else [5, *generator.integers(4, 15, number % 2)]
-        pieces = [generator.integers(3, updates.VOCABULARY, length) for length in lengths]
-        rows.append(Reconstruction().row(pieces, updates.TOKENS, vocabulary, row_generator(0, "test", number)))
-    return {name: torch.from_numpy(array) for name, array in stacked(rows).items()}
+    return whole_batch(Reconstruction(), vocabulary)
 
 
 def batch() -> dict[str, torch.Tensor]:

@@ -248,19 +248,6 @@ def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]
     return [item for _, _, item in sorted((number, index, item) for index, number, item in ranked[:limit])]
 
 
-def not_possible(positions: Mapping[int, int], most_window_tokens: int | None) -> tuple[str, ...]:
-    """Returns a note on the lengths that a model with so many positions cannot read, if there are any.
-
-    Args:
-        positions: the positions that each length needs.
-        most_window_tokens: the most positions of the model; None: any number.
-    """
-    if most_window_tokens is None or max(positions.values()) <= most_window_tokens:
-        return ()
-    beyond = ", ".join(str(length) for length, needed in positions.items() if needed > most_window_tokens)
-    return (f"not possible at lengths {beyond}: the model has {most_window_tokens} positions and no others.",)
-
-
 def benchmark_file(path: Path) -> RawFile:
     """Returns name, size and checksum of ``path``.
 

@@ -17,7 +17,6 @@ from typing import Literal
 
 from headrace.pipeline.core.kinds import Kinds
 from headrace.train.evaluation.metrics import (
-    CORPUS,
     ROUGE,
     Comparison,
     CorpusMetric,
@@ -109,12 +108,6 @@ TEXT_FORMS = Kinds("text_form", TextForm, {"fields": PLACE, "templates": PLACE})
 
 
 NO_NUMBER = -1.0
-HUNDRED = 100.0
-
-
-def as_share(metric: str, value: float) -> float:
-    """Returns the ``value`` of a metric, of which 1 is the best: BLEU and chrF go up to 100."""
-    return value / HUNDRED if metric in CORPUS else value
 
 
 def text_scores(
