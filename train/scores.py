@@ -179,7 +179,7 @@ class CheckpointScores(ScoringStage):
             ArtifactError: when the checkpoint is damaged, or was removed before it was read.
         """
         with loading():
-            from headrace.train.checkpoint.consolidation import read_checkpoint
+            from headrace.train.checkpoint.saver import read_checkpoint
             from headrace.train.evaluation import scoring
             from headrace.train.inference.inference_model import check_finite, prepared
 

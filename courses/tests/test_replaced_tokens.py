@@ -11,7 +11,7 @@ from torch.nn import functional
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.train.checkpoint.consolidation import read_checkpoint
+from headrace.train.checkpoint.saver import read_checkpoint
 from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.data.batches import DRAW_BITS, IGNORED
 from headrace.train.data.order import row_generator

@@ -28,7 +28,7 @@ from headrace.pipeline.run.costs import (
     memory_table,
     vocabulary_of,
 )
-from headrace.train.cost.advice import advice
+from headrace.train.cost.memory import advice
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import checkpoint_bytes
 from headrace.train.engine.zero import plan_batches, stage_on

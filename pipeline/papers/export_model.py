@@ -16,8 +16,8 @@ from headrace.pipeline.papers.cards import model_card
 from headrace.pipeline.papers.whole_folder import checked_folder, new_folder, sized
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.checkpoint.saver import averaged, shapes_of
 from headrace.train.context import ContextForm
 from headrace.train.engine.fragments import MASTER
 from headrace.train.engine.optimizers.base import EMA

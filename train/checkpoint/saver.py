@@ -1,4 +1,5 @@
-"""Saves checkpoints in the background; training waits only while each rank copies its share to host memory.
+"""Saves checkpoints in the background, and reads whole weights from them. Training waits only while each rank copies
+its share to host memory.
 
 training    step 49 │ step 50 │copy│ step 51 │ step 52 │ step 53 │ ...
 thread                             │ write, sync, hash │ all ranks agree │ manifest │ rename │ prune │
@@ -6,22 +7,29 @@ thread                             │ write, sync, hash │ all ranks agree │
 
 import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import torch
 import torch.distributed as dist
 from safetensors import SafetensorError
+from torch import Tensor, nn
 
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.system_errors import moved
 from headrace.train.checkpoint import store
-from headrace.train.checkpoint.names import checkpoint_name
+from headrace.train.checkpoint.names import checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping, Newest, Snapshot, prune
+from headrace.train.config import ModelConfig
+from headrace.train.context import ContextForm
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
+from headrace.train.engine import fragments
+from headrace.train.engine.fragments import MASTER, Fragment
+from headrace.train.model.transformer import Transformer, build_empty, put_weights
 
 T = TypeVar("T")
 WaitContext = Callable[[], contextlib.AbstractContextManager[None]]
@@ -155,5 +163,65 @@ def newest_jointly(folder: Path, spike_rollback_every: int | None, ranks: Ranks)
     Raises:
         ArtifactError: on all ranks, when there are checkpoints and none is whole.
     """
-    paths = on_first(ranks, lambda: store.newest_first(folder))
-    return store.first_whole(folder, paths, spike_rollback_every, lambda path: verify_jointly(path, ranks))
+    saved = on_first(ranks, lambda: checkpoints(folder))
+    return store.newest(folder, spike_rollback_every, saved, lambda path: verify_jointly(path, ranks))
+
+
+def assembled(
+    weights: Iterable[tuple[str, Tensor]], config: ModelConfig, vocabulary: int, context_form: ContextForm
+) -> Transformer:
+    """Returns the model with these ``weights`` (our names, tied ones once), in evaluation mode.
+
+    Those of modules that are only trained are left out. No random number is drawn.
+    """
+    model = build_empty(config, vocabulary)
+    put_weights(model, dict(weights))
+    model.context_form = context_form
+    return model.eval()
+
+
+def read_checkpoint(
+    path: Path, config: ModelConfig, vocabulary: int, context_form: ContextForm, ranks: Ranks
+) -> Transformer:
+    """Returns the model of the checkpoint at ``path``, which any number of ranks wrote; all ``ranks`` read it together.
+
+    Raises:
+        ArtifactError: when it is damaged, or is removed in the meantime.
+    """
+    try:
+        verify_jointly(path, ranks)
+        values = _values(store.state_files(path), shapes_of(build_empty(config, vocabulary)), MASTER)
+        return assembled(values, config, vocabulary, context_form)
+    except FileNotFoundError:
+        raise ArtifactError(str(path), "was removed while it was read", "take a newer one") from None
+
+
+def shapes_of(model: nn.Module) -> dict[str, torch.Size]:
+    """Returns the shape of each parameter of ``model``."""
+    return {name: value.shape for name, value in model.named_parameters()}
+
+
+def averaged(paths: Sequence[Path], shapes: Mapping[str, torch.Size], kind: str = MASTER) -> dict[str, Tensor]:
+    """Returns the mean of the weights in the checkpoints at ``paths``, computed in float64 (our names, fp32).
+
+    ``shapes`` are those of the model's parameters, ``kind`` is that of the values: the master values, or their moving
+    average.
+
+    The weights of one checkpoint are unchanged. The mean of the last ones of a training is LAWA (Kaddour 2022, "Stop
+    Wasting My Time! Saving Days of ImageNet and BERT Training with Latest Weight Averaging").
+
+    Raises:
+        ArtifactError: when one is damaged.
+    """
+    sums: dict[str, Tensor] = {}
+    for path in paths:
+        store.verify(path)
+        for name, value in _values(store.state_files(path), shapes, kind):
+            sums[name] = sums[name].add_(value) if name in sums else value.double()
+    return {name: (total / len(paths)).float() for name, total in sums.items()}
+
+
+def _values(files: list[Path], shapes: Mapping[str, torch.Size], kind: str) -> Iterator[tuple[str, Tensor]]:
+    wholes = [Fragment(name, 0, {kind: torch.empty(shape.numel())}) for name, shape in shapes.items()]
+    fragments.read(files, wholes)
+    return ((whole.parameter, whole.values[kind].view(shapes[whole.parameter])) for whole in wholes)

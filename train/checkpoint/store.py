@@ -92,30 +92,29 @@ class Newest:
         return f"its newest whole checkpoint (passed over: {_text(self.problems)})"
 
 
-def newest(folder: Path, spike_rollback_every: int | None = None) -> Newest | None:
+def newest(
+    folder: Path,
+    spike_rollback_every: int | None = None,
+    saved: dict[int, Path] | None = None,
+    verified: Callable[[Path], State] | None = None,
+) -> Newest | None:
     """Returns the whole checkpoint in ``folder`` with the highest step; None when nothing was saved there.
 
     The checkpoint that a spike after it would return to must be whole, too.
 
+    Args:
+        folder: the folder of checkpoints.
+        spike_rollback_every: the steps between those that a spike returns to.
+        saved: the checkpoints there, by step; None: they are listed.
+        verified: returns the state of a whole checkpoint; None: ``verify``.
+
     Raises:
         ArtifactError: when there are checkpoints and none is whole, with the problem of each.
     """
-    return first_whole(folder, newest_first(folder), spike_rollback_every, verify)
-
-
-def newest_first(folder: Path) -> list[Path]:
-    """Returns all checkpoints in ``folder``, the highest step first."""
-    return list(reversed(checkpoints(folder).values()))
-
-
-def first_whole(
-    folder: Path, paths: Sequence[Path], spike_rollback_every: int | None, verified: Callable[[Path], State]
-) -> Newest | None:
-    """Returns the first of ``paths``, the checkpoints in ``folder``, that is whole by ``verified``, as ``newest``."""
     problems = list[ArtifactError]()
-    for path in paths:
+    for path in reversed((checkpoints(folder) if saved is None else saved).values()):
         try:
-            return Newest(path, _with_way_back(path, spike_rollback_every, verified), problems)
+            return Newest(path, _with_way_back(path, spike_rollback_every, verified or verify), problems)
         except ArtifactError as error:
             problems.append(error)
     if not problems:

@@ -22,10 +22,9 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import FilePath, Fraction, NaturalNumber, Positive, digest, settings, unhashed
 from headrace.pipeline.core.stage import Inputs
-from headrace.train.data.apportionment import MixedOrder, Stretch
+from headrace.train.data.apportionment import SETTING, MixedOrder, Sizing, Stretch, stretches, whole_numbers
 from headrace.train.data.order import Order
 from headrace.train.data.rows import MixedRows, Rows
-from headrace.train.data.source_weights import SETTING, Sizing, stretches, whole_numbers
 
 
 @settings

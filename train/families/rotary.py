@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, FieldNames, FieldTable, WeightNames
+from headrace.train.model_shape import DynamicScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 from headrace.train.parts import AttentionName
-from headrace.train.rope_scaling import DynamicScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 
 TYPES: Mapping[AttentionName, str] = {"window": "sliding_attention", "full": "full_attention"}
 """The attention of a layer → its name in config.json."""

@@ -31,9 +31,8 @@ from headrace.pipeline.core.json_files import json_text, write_json
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id
-from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints
-from headrace.train.checkpoint.saver import Saver
+from headrace.train.checkpoint.saver import Saver, averaged, shapes_of
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
 from headrace.train.cost.flops import flops_per_token

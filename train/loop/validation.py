@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.train.checkpoint.consolidation import assembled
+from headrace.train.checkpoint.saver import assembled
 from headrace.train.checkpoint.state import State
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm

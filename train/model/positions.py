@@ -22,8 +22,8 @@ from torch.nn import functional
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.visibility import Bias
+from headrace.train.model_shape import DynamicScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 from headrace.train.parts import T5_BUCKETS, PositionsName
-from headrace.train.rope_scaling import DynamicScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 
 
 def frequencies(width: int, theta: float, scaling: RopeScaling | None, device: torch.device) -> Tensor:

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from headrace.train.config import ModelConfig
-from headrace.train.cost.advice import advice
-from headrace.train.cost.memory import Footprint
+from headrace.train.cost.memory import Footprint, advice
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.muon import Muon

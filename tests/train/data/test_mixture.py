@@ -18,10 +18,9 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.config import ModelConfig
-from headrace.train.data.apportionment import Stretch
+from headrace.train.data.apportionment import Sizing, Stretch, rounded, whole_numbers
 from headrace.train.data.mixture import Mix, Mixture, parts_of_order, training_data
 from headrace.train.data.rows import Rows
-from headrace.train.data.source_weights import Sizing, rounded, whole_numbers
 from headrace.train.weights import Weights
 from tests.train.causal_rows import causal, plain_loss
 from tests.unique_documents import unique_documents

@@ -13,7 +13,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import OWN, family_of
 from headrace.train.model.positions import frequencies
-from headrace.train.rope_scaling import DynamicScaling, LinearScaling, Llama3Scaling, YarnScaling
+from headrace.train.model_shape import DynamicScaling, LinearScaling, Llama3Scaling, YarnScaling
 from tests.train.conftest import END, bytes_tokenizer
 from tests.train.model.test_transformer import (
     BANDED,

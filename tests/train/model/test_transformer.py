@@ -15,7 +15,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.model.execution import compile_blocks
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
-from headrace.train.rope_scaling import Llama3Scaling
+from headrace.train.model_shape import Llama3Scaling
 
 GPT2 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
 GPT1 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=128, norm_place="post")

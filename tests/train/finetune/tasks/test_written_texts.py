@@ -18,7 +18,7 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.training_section import FinetunedScores
-from headrace.train.checkpoint.consolidation import assembled, averaged, shapes_of
+from headrace.train.checkpoint.saver import assembled, averaged, shapes_of
 from headrace.train.data.batches import IGNORED
 from headrace.train.families.hf_folder import read_weights
 from headrace.train.finetune.session import Material
