@@ -52,7 +52,7 @@ from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.planned_stage import TaskExecutor
 from headrace.pipeline.run.workers import Workers
 from tests.data_prep.adversarial import hostile_bytes, hostile_text
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
@@ -144,7 +144,7 @@ def execute(stage: Stage, inputs: dict[str, Artifact], out: Path, workers: int) 
     with Workers(workers) as pool, StageProgress(stage.name, len(phases)) as progress:
         for number, phase in enumerate(phases, 1):
             progress.start_phase(number, phase.name, phase.tasks, phase.raw_bytes)
-            TaskExecutor(PlannedPhase(stage, shards, folders, folder, phase.name), phase.tasks).run(pool, progress)
+            TaskExecutor(stage, shards, folders, folder, phase.name, phase.tasks).run(pool, progress)
     addresses = dict.fromkeys(inputs, "")
     return finish(folder, stage.description(addresses), {phase.name: phase.tasks for phase in phases})
 

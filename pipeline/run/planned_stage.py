@@ -42,14 +42,16 @@ SETTLING_SECONDS = 60
 
 
 @dataclasses.dataclass(frozen=True)
-class PlannedPhase:
-    """A phase of a stage with its folders: all that a process needs to run its tasks."""
+class TaskExecutor:
+    """Runs the ``tasks`` tasks of a phase that are missing: all of them in workers, or one in this process. Its fields
+    are all that a process needs to run them."""
 
     stage: Stage
     shards: Mapping[str, int]
     inputs: Mapping[str, Path]
     folder: Path
     phase: str
+    tasks: int
 
     @property
     def name(self) -> str:
@@ -59,7 +61,7 @@ class PlannedPhase:
     def _artifacts(self) -> Inputs:
         return {name: Artifact(folder) for name, folder in self.inputs.items()}
 
-    def run(self, task: int) -> None:
+    def write(self, task: int) -> None:
         """Runs ``task`` and writes its part record."""
         phase = next(phase for phase in self.stage.phases(self.shards) if phase.name == self.phase)
         out = TaskOutput(self.folder, self.phase, task)
@@ -68,14 +70,6 @@ class PlannedPhase:
         self.stage.check_raw_files()
         out.done(counts)
 
-
-@dataclasses.dataclass(frozen=True)
-class TaskExecutor:
-    """Runs the ``tasks`` tasks of a phase that are missing: all of them in workers, or one in this process."""
-
-    step: PlannedPhase
-    tasks: int
-
     def run_task(self, task: int) -> bool:
         """Runs one task in this process, unless it is done. Returns False when another process holds the task."""
         if self._is_done(task):
@@ -83,7 +77,7 @@ class TaskExecutor:
         with claimed(claim_of(self._part(task))) as is_ours:
             if is_ours and not self._is_done(task):
                 try:
-                    self.step.run(task)
+                    self.write(task)
                 except FileNotFoundError:  # while this process was suspended, another one removed its temporary file
                     if not self._is_done(task):
                         raise
@@ -91,12 +85,12 @@ class TaskExecutor:
 
     def _run_there(self, task: int) -> bool:
         """Runs one task like ``run_task``, in a worker: the main process has made the folder, and holds it."""
-        with held(self.step.folder, is_new=False):
+        with held(self.folder, is_new=False):
             return self.run_task(task)
 
     def run_task_when_free(self, task: int) -> None:
         """Runs one task like ``run_task``, after waiting for the process that holds it."""
-        waiting = Waiting(f"{self.step.name} task {task}")
+        waiting = Waiting(f"{self.name} task {task}")
         while not self.run_task(task):
             waiting.start()
             while not (self._is_done(task) or waiting.any_free([claim_of(self._part(task))])):
@@ -110,7 +104,7 @@ class TaskExecutor:
             TaskError: when a task failed.
         """
         left = self._missing()
-        waiting = Waiting(self.step.name, progress.print_line)
+        waiting = Waiting(self.name, progress.print_line)
         progress.skip(self.tasks - len(left))
         while left:
             held = set(left)
@@ -130,17 +124,17 @@ class TaskExecutor:
         return held
 
     def _part(self, task: int) -> Path:
-        return part_path(self.step.folder, self.step.phase, task)
+        return part_path(self.folder, self.phase, task)
 
     def _is_done(self, task: int) -> bool:
         return self._part(task).is_file()
 
     def _missing(self) -> list[int]:
-        return missing_tasks(self.step.folder, self.step.phase, self.tasks)
+        return missing_tasks(self.folder, self.phase, self.tasks)
 
     def _finished(self, missing: list[int], workers: Workers, progress: StageProgress) -> Iterator[int]:
         """Runs the tasks ``missing`` in ``workers``. Yields each task that is done, none that others hold."""
-        log = self.step.folder / "logs" / f"{self.step.phase}.log"
+        log = self.folder / "logs" / f"{self.phase}.log"
         make(log.parent)
         log.open("ab").close()  # an error here is clear; in a worker it would look like a kill
         failed: TaskEnd | None = None
@@ -153,19 +147,19 @@ class TaskExecutor:
                 elif self._is_done(news.task):
                     yield news.task
         except WorkerEndedError as ended:
-            raise moved(self.step.folder) or self._without_worker(ended, log) from None
+            raise moved(self.folder) or self._without_worker(ended, log) from None
         if failed:
             raise self._error(failed, log)
 
     def _without_worker(self, ended: WorkerEndedError, log: Path) -> TaskError:
         if start_error := str(ended):
-            return TaskError(self.step.name, f"a worker process did not start: {start_error}", "correct the cause")
+            return TaskError(self.name, f"a worker process did not start: {start_error}", "correct the cause")
         if ended.status is not None:
             problem = f"a worker process ended with status {ended.status}"
-            return TaskError(self.step.name, problem, f"see {log}; running again repeats unfinished tasks only")
+            return TaskError(self.name, problem, f"see {log}; running again repeats unfinished tasks only")
         left = len(self._missing())
         return RetryableError(
-            self.step.name,
+            self.name,
             f"a worker process was killed, {left} of {self.tasks} tasks are not done",
             "run again: finished tasks are kept (out of memory? use fewer workers)",
         )
@@ -174,10 +168,10 @@ class TaskExecutor:
         """Returns the error of a task that has failed."""
         if isinstance(failed.error, HeadraceError):
             return failed.error
-        if failed.error is not None and (explanation := explained(failed.error, self.step.folder)):
+        if failed.error is not None and (explanation := explained(failed.error, self.folder)):
             return explanation
         remedy = f"see {log}; running again repeats this task only"
-        return TaskError(f"{self.step.name} task {failed.task}", failed.text, remedy)
+        return TaskError(f"{self.name} task {failed.task}", failed.text, remedy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,7 +202,7 @@ class PlannedStage:
 
     def executor(self, phase: Phase) -> TaskExecutor:
         """Returns the executor for the tasks of ``phase``."""
-        return TaskExecutor(PlannedPhase(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks)
+        return TaskExecutor(self.stage, self.shards, self.inputs, self.folder, phase.name, phase.tasks)
 
     def run_tasks(self, workers: Workers) -> None:
         """Runs the missing tasks of all phases in ``workers``. The stage is not distributed."""

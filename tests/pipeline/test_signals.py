@@ -217,16 +217,16 @@ import sys
 from pathlib import Path
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.planned_stage import TaskExecutor
 from headrace.pipeline.run.workers import Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":
     try:
         with stoppable():
-            step = PlannedPhase(Squares(fault="wait"), {}, {}, Path(sys.argv[1]), "write")
+            step = TaskExecutor(Squares(fault="wait"), {}, {}, Path(sys.argv[1]), "write", 6)
             with Workers(2) as workers, StageProgress("squares", 1) as progress:
                 progress.start_phase(1, "write", 6)
-                TaskExecutor(step, 6).run(workers, progress)
+                step.run(workers, progress)
     except Stop as stop:
         print(stop, file=sys.stderr)
         sys.exit(stop.exit_status)

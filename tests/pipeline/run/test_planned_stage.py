@@ -14,7 +14,7 @@ from headrace.pipeline.core.artifact_files import held
 from headrace.pipeline.core.claim import Owner, claim_of
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.progress import StageProgress
-from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.planned_stage import TaskExecutor
 from headrace.pipeline.run.workers import TaskEnd, Workers, start_error
 from tests.other_processes import DEADLINE_SECONDS, is_running, wait_until
 from tests.pipeline.run.claim_clock import release_when_reported
@@ -25,7 +25,7 @@ def run_phase(stage: Squares, folder: Path, phase: str = "write", workers: int =
     tasks = {phase.name: phase.tasks for phase in stage.phases({})}[phase]
     with Workers(workers) as pool, StageProgress(stage.name, 1) as progress:
         progress.start_phase(1, phase, tasks)
-        TaskExecutor(PlannedPhase(stage, {}, {}, folder, phase), tasks).run(pool, progress)
+        TaskExecutor(stage, {}, {}, folder, phase, tasks).run(pool, progress)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -242,7 +242,7 @@ import os, sys
 from pathlib import Path
 from headrace.pipeline.core.artifact import finish
 from headrace.pipeline.core.progress import StageProgress
-from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.planned_stage import TaskExecutor
 from headrace.pipeline.run.workers import TaskEnd, Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":
@@ -251,7 +251,7 @@ if __name__ == "__main__":
     with Workers(2) as workers, StageProgress("squares", 2) as progress:
         for number, phase in enumerate(stage.phases({}), 1):
             progress.start_phase(number, phase.name, phase.tasks)
-            TaskExecutor(PlannedPhase(stage, {}, {}, folder, phase.name), phase.tasks).run(workers, progress)
+            TaskExecutor(stage, {}, {}, folder, phase.name, phase.tasks).run(workers, progress)
     finish(folder, {}, {phase.name: phase.tasks for phase in stage.phases({})})
 """
 """One of argv[3] commands on the folder argv[1]; argv[2] is the log of what ran."""
@@ -319,16 +319,16 @@ with claimed(Path({str(claim)!r})):
 
 def test_a_worker_that_lost_its_task_and_its_files_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was suspended while another command did its task, finished the artifact and removed its unfinished files."""
-    executor = TaskExecutor(PlannedPhase(Squares(), {}, {}, tmp_path, "write"), 6)
+    executor = TaskExecutor(Squares(), {}, {}, tmp_path, "write", 6)
 
-    def suspended(step: PlannedPhase, task: int) -> None:
+    def suspended(step: TaskExecutor, task: int) -> None:
         if task == 3:
             part = part_path(tmp_path, "write", 3)
             part.parent.mkdir(exist_ok=True)
             part.touch()
         raise FileNotFoundError("tmp-")
 
-    monkeypatch.setattr(PlannedPhase, "run", suspended)
+    monkeypatch.setattr(TaskExecutor, "write", suspended)
     assert executor.run_task(3)
     with pytest.raises(FileNotFoundError):
         executor.run_task(4)
