@@ -12,10 +12,9 @@ Sources are merged as the values are: a later mapping is merged into an earlier 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.configuration.composition import compose, layers
+from headrace.pipeline.configuration.composition import SEED, compose, layers, with_seed
 from headrace.pipeline.configuration.option_values import preset_values
 from headrace.pipeline.configuration.options import CONF, NOT_SETTINGS, groups, option_file
-from headrace.pipeline.configuration.run_seed import SEED, with_seed
 from headrace.pipeline.configuration.setting_names import FILTERS
 
 GROUP, NAME = FILTERS.split(".")

@@ -1,4 +1,10 @@
-"""The composed configuration: from conf/ and overrides to plain values, of one run or of each run of a sweep."""
+"""The composed configuration: from conf/ and overrides to plain values, of one run or of each run of a sweep.
+
+``seed=7``, the seed of the run, takes the place of each other seed that no override sets:
+
+shuffle.seed  packing.seed  training.seed  evaluation.benchmarks.NAME.seed  …  ->  7
+finetune.seeds                                                                 ->  [7]
+"""
 
 import functools
 import itertools
@@ -29,9 +35,11 @@ from headrace.pipeline.configuration.overrides import (
     readable_overrides,
     settable,
 )
-from headrace.pipeline.configuration.run_seed import seeded
 from headrace.pipeline.configuration.setting_names import FILTERS, dotted, names_filter, numbered, split_removals
 from headrace.pipeline.core.errors import ConfigError
+
+SEED = "seed"
+"""The seed of the run, and the last part of the name of each other one."""
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
@@ -177,3 +185,22 @@ def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:
     if isinstance(values["root"], str):
         values["root"] = os.path.expanduser(values["root"])  # no shell replaces the ~ of root=~/runs
     return {str(key): value for key, value in values.items()}
+
+
+def seeded(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns ``values`` with the seed of the run in place of each other seed that no override sets."""
+    if values.get(SEED) is None:
+        return values
+    given = {str(override.key_or_group) for override in parsed(overrides)}
+    return {key: with_seed(key, value, values[SEED], given) for key, value in values.items()}
+
+
+def with_seed(path: str, value: Any, seed: Any, given: Collection[str]) -> Any:
+    """Returns the ``value`` at ``path`` with ``seed`` for each seed in it, but those at the paths ``given``."""
+    if path.endswith((f".{SEED}", f".{SEED}s")):
+        return value if path in given else [seed] if isinstance(value, list) else seed
+    if isinstance(value, dict):
+        return {key: with_seed(f"{path}.{key}", inner, seed, given) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [with_seed(f"{path}.{index}", inner, seed, given) for index, inner in enumerate(value)]
+    return value

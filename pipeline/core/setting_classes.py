@@ -42,7 +42,11 @@ def settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[int
     """Returns the settings class with the last part of ``location``, and the indices of its parts that are tags."""
     tags: set[int] = set()
     candidates: list[Any] = [cls]
+    is_entry = False  # a number in a list or a name in a mapping
     for i, part in enumerate(location):
+        if is_entry:
+            is_entry = False
+            continue
         holders = [
             c for c in candidates if dataclasses.is_dataclass(c) and part in {f.name for f in dataclasses.fields(c)}
         ]
@@ -51,7 +55,9 @@ def settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[int
             tags.add(i)
             candidates = tagged
         elif holders and i < len(location) - 1:
-            candidates = classes_of(typing.get_type_hints(holders[0], include_extras=True)[str(part)])
+            hint = hints_of(typing.cast(type, holders[0]))[str(part)]
+            candidates = classes_of(hint)
+            is_entry = any(typing.get_origin(member) in (tuple, dict, Mapping) for member in members(hint))
     settings = [c for c in candidates if dataclasses.is_dataclass(c)]
     return (settings[0] if settings else cls), tags
 

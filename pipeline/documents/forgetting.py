@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.packed import SPLITS, forgotten_ids
 from headrace.data_prep.unique import COPIES, survivor_of
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import decode
@@ -151,15 +151,8 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
         stage.name: stage.description for stage in itertools.takewhile(lambda stage: stage.name != "packed", run.stages)
     }
     kept = [override for override in run.overrides if override.lstrip("+").partition("=")[0] not in REPLACED]
-    overrides = [*kept, f"packing.forget={quoted(str(path))}"]
+    overrides = [*kept, *as_overrides({"packing.forget": path})]
     return Run(config, values, plan(config, same), overrides, run.folder, run.config_dir)
-
-
-def quoted(value: str) -> str:
-    """Quotes ``value`` for Hydra's grammar of overrides."""
-    if re.fullmatch(r"[\w./-]+", value, re.ASCII):
-        return value
-    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
 
 
 def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fact]:

@@ -18,7 +18,7 @@ from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.stage import OF_KIND, STORING, kind_of
+from headrace.pipeline.core.stage import FACTS, OF_KIND, STORING, kind_of
 from headrace.pipeline.documents.stored_documents import (
     StoredDocument,
     document_named,
@@ -60,6 +60,8 @@ def document_stage(stage: str, stages: Sequence[AnyStage]) -> Artifact:
         ConfigError: when it does neither, or ``stages`` end before it.
         ArtifactError: when it is not finished.
     """
+    if stage not in FACTS:
+        raise ConfigError("STAGE", f"no stage is named {stage!r}", suggestion(stage, STORING))
     if stage not in STORING:
         remedy = f"give one of {', '.join(STORING)}"
         raise ConfigError("STAGE", f"{stage!r} does not keep or drop documents", remedy)

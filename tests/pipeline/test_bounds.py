@@ -26,186 +26,59 @@ from tests.command_line import headrace_here
 PAGE = "The mill stands by the river.\nIt has stood there, people say, for 300 years.\n\n- Mail: a@example.org"
 EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "", ())
 
-ZERO_MEANS = {
-    "NgramSettings.words": "no n-grams of words",
-    "LinearTraining.held_out": "no text judges",
-    "RunConfig.seed": "a seed like any other",
-    "LinearTraining.seed": "a seed like any other",
-    "FieldSource.extra_field_bytes": "no extra field is kept",
-    "CrossEntropy.z_loss": "no z-loss",
-    "Distillation.soft_weight": "the tokens and the layers count",
-    "Distillation.hard_weight": "the teacher alone counts",
-    "Distillation.cosine_weight": "no cosine of hidden states",
-    "CrossEntropy.label_smoothing": "no smoothing",
-    "ModelShape.position_offset": "the table begins with position 0",
-    "ModelShape.segments": "there is no embedding of segments",
-    "Mixture.exponent": "the weights alone",
-    "Masked.mask_share": "no token becomes the mask",
-    "Masked.random_share": "no token becomes another",
-    "Sampling.length_penalty": "ln p is compared as it is",
-    "TextToText.length_penalty": "ln p is compared as it is",
-    "TextToText.label_smoothing": "no smoothing",
-    "WrittenAnswers.length_penalty": "ln p is compared as it is",
-    "WrittenAnswers.seed": "a seed like any other",
-    "WrittenAnswers.temperature": "greedy",
-    "Sampling.seed": "a seed like any other",
-    "Sampling.temperature": "greedy",
-    "LanguageFilter.min_score": "no page is too unsure",
-    "TextClassifier.min_score": "every page passes",
-    "BadWords.filter_fraction": "no page is dropped",
-    "WithoutAddresses.max_line_feeds": "addresses on one line only",
-    "LongLines.min_lines": "pages of any number of lines",
-    "LongLines.min_characters": "pages of any length",
-    "HeldOutBenchmark.context_words": "no words before",
-    "C4Lines.min_sentences": "pages of any number of sentences",
-    "UniqueLines.min_sentences": "pages of any number of sentences",
-    "UniqueSpans.min_sentences": "pages of any number of sentences",
-    "FewWords.min_words": "lines of any number of words",
-    "WordCount.min_words": "pages of any number of words",
-    "WordLength.min_characters": "words of any length",
-    "StopWords.min_words": "pages without stop words",
-    "Symbols.max_fraction": "no symbol at all",
-    "BulletLines.max_fraction": "no such line at all",
-    "EllipsisLines.max_fraction": "no such line at all",
-    "AlphabeticWords.min_fraction": "words of any kind",
-    "DuplicateParts.max_fraction": "no repetition at all",
-    "DuplicateParts.max_character_fraction": "no repetition at all",
-    "TopNgram.max_fraction": "no repetition at all",
-    "DuplicateNgrams.max_fraction": "no repetition at all",
-    "LinePunctuation.min_fraction": "lines may end in anything",
-    "ShortLines.max_fraction": "no short line at all",
-    "ShortLines.max_characters": "only empty lines are short",
-    "DuplicateLines.max_character_fraction": "no repetition at all",
-    "LineBreaks.max_per_word": "no line break at all",
-    "UppercaseLine.max_fraction": "no capital at all",
-    "LineCorrections.max_removed_fraction": "no page may lose a word",
-    "Dedup.seed": "a seed like any other",
-    "Copies.seed": "a seed like any other",
-    "Pareto.seed": "a seed like any other",
-    "Copies.otherwise": "other documents are dropped",
-    "Copies.texts": "documents with this text are dropped",
-    "CopyStep.copies": "documents of the step are dropped",
-    **dict.fromkeys(("CopyStep.at_least", "Threshold.min", "Threshold.max"), "a value like any other"),
-    "Decontamination.window_characters": "the match alone",
-    "ModelShape.dropout": "off",
-    "Reconstruction.permute_sentences": "sentences stay in their order",
-    "Reconstruction.random_share": "masks alone",
-    "Reconstruction.rotate": "no document is rotated",
-    "Decaying.learning_rate": "no update",
-    "Decaying.weight_decay": "off",
-    "RateFactors.embedding": "no update of them, or no decay",
-    "RateFactors.head": "no update of them, or no decay",
-    "RateFactors.matrix": "no update of them, or no decay",
-    "RateFactors.vector": "no update of them, or no decay",
-    "Decaying.ema_decay": "the average is the last weights",
-    "TrainingConfig.ramp_steps": "no ramp",
-    "Adaptive.beta1": "no memory of gradients",
-    "Adaptive.beta2": "no memory of squares",
-    "Muon.momentum": "no memory of gradients",
-    "Muon.adamw_learning_rate": "no update of other parameters",
-    "Adafactor.parameter_epsilon": "no least size",
-    "Cosine.warmup_steps": "none",
-    "Cosine.final_fraction": "down to nothing",
-    "Linear.warmup_steps": "none",
-    "Linear.final_fraction": "down to nothing",
-    "WarmupStableDecay.warmup_steps": "none",
-    "WarmupStableDecay.decay_fraction": "no decay",
-    "WarmupStableDecay.final_fraction": "down to nothing",
-    "Constant.warmup_steps": "none",
-    "TrainingConfig.seed": "a seed like any other",
-    "TrainingConfig.validation_rows": "no validation",
-    "SourceSettings.weight": "none of its rows for now",
-    "Change.weights": "none of its rows from here on",
-    "Evaluation.shots": "zero-shot",
-    "Evaluation.task_shots": "zero-shot",
-    "Evaluation.seed": "a seed like any other",
-    "FewShotBenchmark.shots": "zero-shot",
-    "FewShotBenchmark.shot_seed": "a seed like any other",
-    "LanguageModelling.from_byte": "from the beginning",
-    "Continuations.documents": "prompts only",
-    "Continuations.seed": "a seed like any other",
-    "Slurm.signal_seconds": "told when it is over",
-    "Slurm.gpus_per_node": "works on CPU",
-    "Ray.gpus_per_node": "works on CPU",
-    "Finetune.seeds": "a seed like any other",
-    "Finetune.dropout": "off",
-    "Finetune.warmup_fraction": "no warm-up",
-    "TrainingConfig.seen_rows": "no loss of seen rows",
-    "TrainingConfig.source_rows": "no loss of sources",
-}
-"""The numbers of which 0 is a value like any other, by class and field, and what it means there."""
 
-NEGATIVE_MEANS = dict.fromkeys(("CopyStep.at_least", "Threshold.min", "Threshold.max"), "a value like any other")
-EMPTY_MEANS = {
-    "ExampleSet.label": "each text has its own",
-    "ExampleSet.label_field": "the label of lines of fastText",
-    "FewShotBenchmark.description": "nothing comes before the examples",
-    "FieldChoice.gold": "the first choice is right",
-    "FieldChoice.group": "no groups",
-    "WrittenAnswers.document": "the prompt loses its beginning",
-    "PiiKind.replacement": "nothing stands in its place",
-    "Evaluation.data": "the current folder",
-    "PythonFilter.folder": "the folders of PYTHONPATH alone",
-    "PythonFilter.sentence": "the docstring of the class",
-    "FewShotBenchmark.delimiter": "nothing in between",
-    "FewShotBenchmark.shot_delimiter": "nothing in between",
-    "FewShotBenchmark.worked_delimiter": "nothing in between",
-    "FewShotBenchmark.rewrites": "matches are taken out",
-    "FieldChoice.choice_rewrites": "matches are taken out",
-    "MinimalPairs.delimiter": "nothing in between",
-    "MultipleChoice.query_suffix": "nothing behind the question",
-    "GenerationBenchmark.query_suffix": "nothing behind the question",
-    "Completion.group_field": "no groups",
-    "NamedFields.label": "no class",
-    "NamedFields.id": "the id is file and line",
-    "NamedFields.value": "no number",
-    "NamedFields.gold": "no right choice",
-    "NamedFields.answer": "no text to write",
-    "TextToText.prefix": "no first word",
-    "Conversations.template": "that of the folder, or our own",
-    "NamedFields.choice_start": "the choices stand alone",
-}
+def named(text: str) -> set[str]:
+    """The fields in ``text``: ``Copies.seed|texts`` are Copies.seed and Copies.texts."""
+    pairs = (word.split(".") for word in text.split())
+    return {f"{cls}.{field}" for cls, fields in pairs for field in fields.split("|")}
+
+
+ZERO = named("""
+    NgramSettings.words LinearTraining.held_out|seed RunConfig.seed FieldSource.extra_field_bytes
+    CrossEntropy.z_loss|label_smoothing Distillation.soft_weight|hard_weight|cosine_weight
+    ModelShape.position_offset|segments|dropout Mixture.exponent Masked.mask_share|random_share
+    Sampling.length_penalty|seed|temperature TextToText.length_penalty|label_smoothing
+    WrittenAnswers.length_penalty|seed|temperature LanguageFilter.min_score TextClassifier.min_score
+    BadWords.filter_fraction WithoutAddresses.max_line_feeds LongLines.min_lines|min_characters
+    HeldOutBenchmark.context_words C4Lines.min_sentences UniqueLines.min_sentences UniqueSpans.min_sentences
+    FewWords.min_words WordCount.min_words WordLength.min_characters StopWords.min_words Symbols.max_fraction
+    BulletLines.max_fraction EllipsisLines.max_fraction AlphabeticWords.min_fraction
+    DuplicateParts.max_fraction|max_character_fraction TopNgram.max_fraction DuplicateNgrams.max_fraction
+    LinePunctuation.min_fraction ShortLines.max_fraction|max_characters DuplicateLines.max_character_fraction
+    LineBreaks.max_per_word UppercaseLine.max_fraction LineCorrections.max_removed_fraction Dedup.seed
+    Copies.seed|otherwise|texts Pareto.seed CopyStep.copies|at_least Threshold.min|max
+    Decontamination.window_characters Reconstruction.permute_sentences|random_share|rotate
+    Decaying.learning_rate|weight_decay|ema_decay RateFactors.embedding|head|matrix|vector
+    TrainingConfig.ramp_steps|seed|validation_rows|seen_rows|source_rows Adaptive.beta1|beta2
+    Muon.momentum|adamw_learning_rate Adafactor.parameter_epsilon Cosine.warmup_steps|final_fraction
+    Linear.warmup_steps|final_fraction WarmupStableDecay.warmup_steps|decay_fraction|final_fraction
+    Constant.warmup_steps SourceSettings.weight Change.weights Evaluation.shots|task_shots|seed
+    FewShotBenchmark.shots|shot_seed LanguageModelling.from_byte Continuations.documents|seed
+    Slurm.signal_seconds|gpus_per_node Ray.gpus_per_node Finetune.seeds|dropout|warmup_fraction
+""")
+"""The numbers of which 0 is a value like any other; the docstring of each says what it means."""
+NEGATIVE = named("""
+    CopyStep.at_least Threshold.min|max
+""")
+EMPTY = named("""
+    ExampleSet.label|label_field FewShotBenchmark.description|delimiter|shot_delimiter|worked_delimiter|rewrites
+    FieldChoice.gold|group|choice_rewrites WrittenAnswers.document PiiKind.replacement Evaluation.data
+    PythonFilter.folder|sentence MinimalPairs.delimiter MultipleChoice.query_suffix
+    GenerationBenchmark.query_suffix Completion.group_field NamedFields.label|id|value|gold|answer|choice_start
+    TextToText.prefix Conversations.template
+""")
 """The texts that may be empty."""
-
-NONE_MEANS = {
-    "Distillation.initial_layers": "random weights, or initial ones",
-    "FieldChoice.options": "the choices are the answers",
-    "FieldChoice.labels": "the right choice has its index",
-    "AllowedUrls.without_sites": "no site is excluded",
-    "FieldChoice.worked_paths": "drawn from the file itself",
-    "FieldChoice.choice_rewrites": "choices stay as they are",
-    "TemplatePairs.lines": "files of fields",
-    "WrittenAnswers.lines": "files of fields",
-    "BadWords.allowed": "every word of the list counts",
-    "Continuations.prompts": "held-out beginnings only",
-    "Dedup.against": "no other corpus",
-    "Dedup.preferred": "no document stays before others",
-    "Evaluation.shots": "each benchmark has its own",
-    "Evaluation.tasks": "no task of lm-evaluation-harness",
-    "Evaluation.yaml": "no files of tasks",
-    "NamedFields.choices": "no choices",
-    "Robots.agents": "directives for one robot do not count",
-    "NamedFields.names": "those of the fields",
-    "FileSource.paths": "named where the command is typed; a run without a file is refused",
-    "FewShotBenchmark.rewrites": "questions stay as they are",
-    "FileTask.texts": "all texts",
-    "Finetune.test": "nothing else is predicted",
-    "GenerationBenchmark.stops": "the answer is as long as it may be",
-    "ModelShape.dropout_places": "the common places",
-    "PhoneNumber.regions": "numbers with + only",
-    "PythonFilter.files": "no other file",
-    "Robots.directives": "no directive reserves a page",
-    "Sampling.stops": "a text is as long as it may be",
-    "Slurm.data_options": "no further option",
-    "Slurm.launcher": "no launcher",
-    "Slurm.options": "no further option",
-    "Slurm.srun_options": "no further option",
-    "Slurm.train_options": "no further option",
-    "TextToText.metrics": "those of the benchmark",
-    "Tracking.tags": "no tag",
-    "TrainingConfig.evaluate": "all benchmarks",
-}
+NONE = named("""
+    Distillation.initial_layers FieldChoice.options|labels|worked_paths|choice_rewrites
+    AllowedUrls.without_sites TemplatePairs.lines WrittenAnswers.lines BadWords.allowed Continuations.prompts
+    Dedup.against|preferred Evaluation.shots|tasks|yaml NamedFields.choices|names Robots.agents|directives
+    FileSource.paths FewShotBenchmark.rewrites FileTask.texts Finetune.test GenerationBenchmark.stops
+    ModelShape.dropout_places PhoneNumber.regions PythonFilter.files Sampling.stops
+    Slurm.data_options|launcher|options|srun_options|train_options TextToText.metrics Tracking.tags
+    TrainingConfig.evaluate
+""")
 """The lists that may be empty."""
+MEANT: dict[Any, set[str]] = {0: ZERO, -1: NEGATIVE, "": EMPTY, (): NONE}
 
 
 def classes_of(hint: Any) -> list[type]:
@@ -298,20 +171,18 @@ def work(made: Any) -> None:
 
 
 def test_an_edge_is_refused_or_means_something() -> None:
-    meant = {0: ZERO_MEANS, -1: NEGATIVE_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
     for cls, name, hint in FIELDS:
         if hint == dict[str, Any]:
             continue  # arguments of a datatrove filter: its own constructor judges them
         for edge, value in accepted(hint):
-            assert edge in meant, f"{owner(cls, name)}: {edge!r} is taken"
-            assert owner(cls, name) in meant[edge], f"{edge!r} is taken, and nobody says what it means"
+            assert edge in MEANT, f"{owner(cls, name)}: {edge!r} is taken"
+            assert owner(cls, name) in MEANT[edge], f"{edge!r} is taken, and nobody says that it means something"
             work(decode(cls, required(cls) | WITH.get(owner(cls, name), {}) | {name: value}))
 
 
 def test_the_tables_hold_nothing_else() -> None:
     taken = {(edge, owner(cls, name)) for cls, name, hint in FIELDS for edge, _ in accepted(hint)}
-    meant = {0: ZERO_MEANS, -1: NEGATIVE_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
-    assert {(edge, field) for edge, fields in meant.items() for field in fields} <= taken
+    assert {(edge, field) for edge, fields in MEANT.items() for field in fields} <= taken
 
 
 @pytest.mark.parametrize(

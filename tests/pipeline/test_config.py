@@ -5,6 +5,7 @@ import functools
 import inspect
 import itertools
 import re
+import shlex
 import shutil
 from importlib.metadata import requires
 from pathlib import Path
@@ -244,37 +245,25 @@ def test_runs_of_different_files_are_different_runs(setting: str) -> None:
     assert canonical(one) == canonical(other)
 
 
-def test_a_row_must_fit_the_context() -> None:
+OWN_SOURCE = "mixture.sources=[{name: own, weight: 1}]"
+TOGETHER = {
+    "packing.row_tokens=4096 model.context=1024": "packing.row_tokens: 4096 is longer than model.context = 1024; "
+    "make rows shorter or the context longer",
+    f"training.unique_rows=9 '{OWN_SOURCE}'": "training.unique_rows: is 9, with 1 sources in mixture.sources; "
+    "give one of them: rows of this run alone are counted",
+    "training.source_rows=9": "training.source_rows: is 9, and mixture.sources names no source; "
+    "name the sources, or give 0",
+    "model.mixer=lstm model.positions=none objective=prefix": "objective: is prefix, in which tokens see later ones, "
+    "and model.mixer is lstm; give objective=causal, or model.mixer=attention",
+}
+
+
+@pytest.mark.parametrize("overrides", TOGETHER)
+def test_values_that_contradict_each_other_are_refused(overrides: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        decoded(compose(["packing.row_tokens=4096", "model.context=1024"]))
-    assert str(raised.value) == (
-        "packing.row_tokens: 4096 is longer than model.context = 1024; make rows shorter or the context longer"
-    )
-
-
-def test_a_number_of_unique_rows_is_of_this_run_alone() -> None:
-    values = default_values()
-    sources = [{"name": "own", "packed": None, "weight": 1}]
-    both = {"training": values["training"] | {"unique_rows": 9}, "mixture": {"sources": sources, "curriculum": []}}
-    with pytest.raises(ConfigError) as raised:
-        decoded(values | both)
-    assert str(raised.value) == (
-        "training.unique_rows: is 9, with 1 sources in mixture.sources; "
-        "give one of them: rows of this run alone are counted"
-    )
-
-
-def test_losses_of_sources_need_sources() -> None:
-    values = default_values()
-    with pytest.raises(ConfigError) as raised:
-        decoded(values | {"training": values["training"] | {"source_rows": 9}})
-    assert str(raised.value) == (
-        "training.source_rows: is 9, and mixture.sources names no source; name the sources, or give 0"
-    )
-
-
-def test_conf_lies_beside_the_packages() -> None:
-    assert Path(CONF / "config.yaml").is_file()
+        decoded(compose(shlex.split(overrides)))
+    assert str(raised.value) == TOGETHER[overrides]
+    decoded(compose(["model.mixer=lstm", "model.positions=none"]))
 
 
 def test_a_value_that_a_list_needs_is_named_as_it_is_given() -> None:
@@ -353,14 +342,6 @@ def test_a_published_training_has_its_batch_length_and_rate(
     assert config.optimizer.learning_rate == learning_rate
     if experiment.startswith("gpt3"):
         assert config.schedule.warmup_steps * update_tokens == pytest.approx(375e6, rel=0.005)
-
-
-def test_objectives_that_see_later_tokens_are_refused_without_attention() -> None:
-    mixer = ["model.mixer=lstm", "model.positions=none"]
-    decoded(compose(["experiment=demo", *mixer]))
-    message = r"^objective: is prefix, in which tokens see later ones, and model\.mixer is lstm; give objective=causal"
-    with pytest.raises(ConfigError, match=message):
-        decoded(compose(["experiment=demo", "objective=prefix", *mixer]))
 
 
 @pytest.mark.parametrize(

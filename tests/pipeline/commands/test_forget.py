@@ -159,7 +159,7 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
         assert result.returncode == 0, result.stderr
     run = newest(root)
     assert sorted(spans(Artifact(run.stages[-2].folder))) == positions(plain, {first, second})
-    assert [one for one in run.overrides if "forget" in one] == [f"packing.forget={run.config.packing.forget}"]
+    assert [one for one in run.overrides if "forget" in one] == [f"packing.forget='{run.config.packing.forget}'"]
     assert [one for one in run.overrides if "until" in one] == []
     assert set(plain.overrides) - {"until=packed"} < set(run.overrides)
     shown = list(forgetting.fate_facts(run.stages, forgetting.fates_of(run.stages, [first])))
@@ -269,8 +269,3 @@ def test_tokens_must_be_there(c4: Corpus) -> None:
         forgetting.fates_of(c4.steps[:1], ["a:0"])
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished"):
         forgetting.fates_of(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])
-
-
-@pytest.mark.parametrize("path", ["/a b/c=d,e", "/a\\'b", "/x{y}[z]", "/end\\", "/$(x)"])
-def test_hydra_reads_a_quoted_path_back(path: str) -> None:
-    assert compose([f"packing.forget={forgetting.quoted(path)}"])["packing"]["forget"] == path

@@ -59,7 +59,8 @@ def test_each_line_leads_to_the_class_with_its_tag(room: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with the module zim.py and the module that it imports."""
+    """The current folder, with the module zim.py and the module that it imports. Its classes leave no trace."""
+    monkeypatch.setattr(SOURCES, "_of_users", {})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "zim.py").write_text(ZIM)
     (tmp_path / "zim_words.py").write_text("WORDS = 1\n")

@@ -32,16 +32,9 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     ("variables", "utf8"),
     [
         ({}, None),
-        ({"LC_ALL": "C.UTF-8"}, None),
-        ({"LC_ALL": "C"}, 1),
-        ({"LC_ALL": "POSIX", "PYTHONUTF8": "0"}, 1),
         (ASCII, 1),
-        ({**ASCII, "PYTHONIOENCODING": "latin-1"}, 1),
         ({"PYTHONIOENCODING": "ascii"}, 1),
-        ({"PYTHONIOENCODING": "utf-16:strict"}, 1),
-        ({"PYTHONWARNINGS": "error"}, 1),
         ({"PYTHONWARNINGS": "ignore,error::DeprecationWarning"}, 1),
-        (OF_OTHERS, None),
         ({**OF_OTHERS, **ASCII, "PYTHONWARNINGS": "error", "PYTHONIOENCODING": "cp1252"}, 1),
     ],
 )
@@ -77,7 +70,7 @@ def test_other_variables_stay() -> None:
 
 def test_a_message_with_any_characters_is_printed_in_any_encoding(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headrace", "status", "křižovatka 水", f"root='{tmp_path}'"]
-    for variables in (ASCII, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "ascii", **ASCII}):
-        done = subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=300)
-        assert done.returncode == 2
-        assert "'křižovatka 水' is not a run below" in done.stderr.decode()
+    variables = {"PYTHONIOENCODING": "ascii", **ASCII}
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=300)
+    assert done.returncode == 2
+    assert "'křižovatka 水' is not a run below" in done.stderr.decode()

@@ -8,12 +8,13 @@ import pytest
 import torch
 import transformers
 
+from headrace.pipeline.command_line.model_options import SamplingDefaults
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.settings import decode
 from headrace.train.families.end_tokens import GENERATION_CONFIG
 from headrace.train.inference.generator import choose
-from headrace.train.inference.settings import Sampling, SamplingDefaults
+from headrace.train.inference.settings import Sampling
 
 VOCABULARY, DRAWS = 97, 4000
 
