@@ -1,8 +1,8 @@
-"""The stage ``tokenizer``: one tokenizer.json, trained on the kept documents or made from given files.
+"""The stage ``tokenizer``: one tokenizer.json, trained on the kept documents or a given file.
 
     unique/documents ── sample ──> BPE, WordPiece, words, characters ─┐
     256 bytes ────────────────────────────────────────────────────────┼──> tokenizer.json
-    tokenizer.json, vocab.json + merges.txt ──────────────────────────┘
+    tokenizer.json ───────────────────────────────────────────────────┘
 
 The kinds are in data_prep/tokenization. A tokenizer.json has a token that ends a document, as a special token.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given_tokenizer import Given
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenization.made_tokenizers import Made
 from headrace.data_prep.tokenization.special_tokens import END_FIELD, TOKENIZER_CONFIG
 from headrace.pipeline.core.artifact import TaskOutput
@@ -24,7 +24,7 @@ from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 TOKENIZERS = Kinds(
     "tokenizer",
-    Made | Given,
+    Made | GivenFile,
     {
         "train": "headrace.data_prep.tokenization.made_tokenizers:Trained",
         "word": "headrace.data_prep.tokenization.made_tokenizers:Words",
@@ -33,10 +33,9 @@ TOKENIZERS = Kinds(
         "bpe": "headrace.data_prep.tokenization.made_tokenizers:Bpe",
         "wordpiece": "headrace.data_prep.tokenization.made_tokenizers:WordPiece",
         "file": "headrace.data_prep.tokenization.given_tokenizer:GivenFile",
-        "gpt2_files": "headrace.data_prep.tokenization.given_tokenizer:Gpt2Files",
     },
 )
-TokenizerSettings = Annotated[Made | Given, TOKENIZERS]
+TokenizerSettings = Annotated[Made | GivenFile, TOKENIZERS]
 """The kind and the origin of the tokenizer."""
 
 
@@ -73,7 +72,7 @@ class Tokenizer(Stage):
         text = self.settings.build(inputs["unique"], counts, self.special_tokens)
         with out.file("tokenizer.json") as path:
             path.write_text(text, encoding="utf-8")
-        end = self.settings.named_end() if isinstance(self.settings, Given) else None
+        end = self.settings.named_end() if isinstance(self.settings, GivenFile) else None
         if end is not None:
             with out.file(TOKENIZER_CONFIG) as path:
                 path.write_text(json.dumps({END_FIELD: end, "eos_token": end}, ensure_ascii=False), encoding="utf-8")

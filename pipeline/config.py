@@ -16,7 +16,7 @@ from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.packed import Packing
 from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.tokenization.given_tokenizer import Given
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.configuration.options import is_of_other_option, unchosen_option
@@ -261,7 +261,7 @@ def check_training(config: RunConfig) -> None:
         ConfigError: when a batch cannot be divided among the ranks, DeepSpeed does not support the settings, or the
             tokenizer has no sentences and the objective needs them.
     """
-    if isinstance(config.objective, Demanding) and isinstance(config.tokenizer, Given):
+    if isinstance(config.objective, Demanding) and isinstance(config.tokenizer, GivenFile):
         config.objective.check_vocabulary(Vocabulary.of_tokenizer(config.objective, config.tokenizer.tokenizer()))
     deepspeed_config(plan_batches(config.training, config.training_ranks), config.training, config.zero)
     check_offload(config.zero, config.optimizer)

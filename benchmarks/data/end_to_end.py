@@ -1,11 +1,11 @@
 """Measures the data stages on one core, from zstd text to packed rows, and datatrove's blocks. Prints one JSON line.
 
-    python -m benchmarks.data.end_to_end PAGES.jsonl[.zst] ENCODER VOCAB [--text-field text] [--runs 3]
+    python -m benchmarks.data.end_to_end PAGES.jsonl[.zst] TOKENIZER [--text-field text] [--runs 3]
 
-PAGES: JSONL with ``url`` and text; ENCODER, VOCAB: GPT-2's encoder.json and vocab.bpe, made into a tokenizer.json
-before the clock starts. Candidates take turns on the same pages, each in this process, as one worker, file to file.
-Figures: MB of text (UTF-8, of the pages that can be read) a second of CPU time, of threads and child processes too. A
-first run of each is reported apart: it loads what the process keeps, and compiles where numba's cache is empty.
+PAGES: JSONL with ``url`` and text; TOKENIZER: GPT-2's tokenizer.json. Candidates take turns on the same pages, each in
+this process, as one worker, file to file. Figures: MB of text (UTF-8, of the pages that can be read) a second of CPU
+time, of threads and child processes too. A first run of each is reported apart: it loads what the process keeps, and
+compiles where numba's cache is empty.
 
     headrace        texts, clean (only c4_lines: what C4QualityFilter does), signatures, duplicates with exact
                     verification (one bucket, as there is one worker), unique, tokens, packed (2,048 positions)
@@ -44,7 +44,7 @@ from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
-from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
@@ -68,7 +68,7 @@ def build(stage: Stage, folder: Path, inputs: dict[str, Artifact]) -> Artifact:
     return finish(folder, stage.description(dict.fromkeys(stage.inputs, "")), {p.name: p.tasks for p in phases})
 
 
-def tokenizer_of(gpt2: Gpt2Files, folder: Path) -> Artifact:
+def tokenizer_of(gpt2: GivenFile, folder: Path) -> Artifact:
     """An artifact as the stage ``tokenizer`` leaves it."""
     out = TaskOutput(folder, "tokenizer", 0)
     with out.file("tokenizer.json") as path:
@@ -155,13 +155,12 @@ def measure(work: Callable[[Path, Clock], dict[str, int]]) -> tuple[dict[str, fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", type=Path)
-    parser.add_argument("encoder")
-    parser.add_argument("vocab")
+    parser.add_argument("tokenizer")
     parser.add_argument("--text-field", default="text")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     source = Jsonl(paths=(str(options.pages),), text_field=options.text_field)
-    gpt2 = Gpt2Files(encoder=options.encoder, merges=options.vocab)
+    gpt2 = GivenFile(path=options.tokenizer)
     texts = [document.text for document, drop in source.read(source.groups()[0][0].name) if drop is None]
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     load = os.getloadavg()[0]

@@ -22,7 +22,7 @@ Prints a JSON line for each language and genre: pages; ``kept``, the share that 
 the values of this language; ``identified``, the share that is named so; ``preset``, the share that identification and
 then the rules keep, also with the values of another language, and the same of the pages in ``capitals`` and
 ``decomposed`` (NFD); ``failed``, the shares that fail each rule. Then one for each language and kind of text that is
-no prose (``no_prose``); it needs the extra ``languages``.
+no prose (``no_prose``); it needs the package icu4py.
 
 With ``--values FOLDER`` each genre is judged with the values that were not estimated from it, ``without_GENRE.json``
 of by_language.py.
@@ -54,7 +54,6 @@ from headrace.data_prep.filters.language.identification import LanguageFasttext
 from headrace.data_prep.filters.language.language_codes import first_code
 from headrace.data_prep.filters.page_filter import STATISTICS, PageFilter
 from headrace.data_prep.sources.html import HtmlExtraction
-from headrace.data_prep.text.segments import icu_segments
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import read_lines
 
@@ -169,6 +168,13 @@ FORMS: dict[str, Callable[[str], str]] = {
     "decomposed": lambda text: unicodedata.normalize("NFD", text),
 }
 """Ways of writing a page."""
+
+
+def icu_segments(text: str) -> list[str]:
+    """Returns the words and marks of ``text`` by ICU's dictionaries (the package icu4py)."""
+    from icu4py.breakers import WordBreaker  # of no other part of the project
+
+    return [word for word in map(str, WordBreaker(text, "root")) if not word.isspace()]
 
 
 def no_prose(texts: Sequence[str], source: random.Random) -> dict[str, list[str]]:

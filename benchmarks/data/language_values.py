@@ -3,8 +3,7 @@
     python -m benchmarks.data.language_values FOLDER --to FOLDER
 
 FOLDER and the genres are those of language_genres.py; here the even half of the sentences in 75 languages of the data
-folder ($HEADRACE_DATA, else ../shared/data) is one more, ``sentences``. It needs the extra ``languages``: words are
-ICU's.
+folder ($HEADRACE_DATA, else ../shared/data) is one more, ``sentences``. It needs the package icu4py: words are ICU's.
 
     stop words         the words that most genres have: those with at least ``LOWEST_SHARE`` of the words of a genre in
                        the lower median of its genres, at least ``FEWEST`` and at most ``MOST``; then ``ADDED``.
@@ -17,15 +16,16 @@ Writes language_values.json, and for each genre ``without_GENRE.json``, from the
 """
 
 import argparse
+import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data.language_genres import GENRES, pages_by_language
+from benchmarks.data.language_genres import GENRES, icu_segments, pages_by_language
 from headrace.data_prep.filters.language.by_language import VALUES, read_values
-from headrace.data_prep.filters.page_statistics import IcuStatistics, ScriptStatistics
+from headrace.data_prep.filters.page_statistics import ScriptStatistics
 from headrace.data_prep.text.folding import plain_letters
 
 LOWEST_SHARE, FEWEST, MOST = 0.002, 24, 40
@@ -98,6 +98,14 @@ def values_of(language: str, texts: Sequence[str], genres: Sequence[Mapping[str,
     if language[-4:] in UNMARKED:
         rules |= {"line_punctuation": None, "line_breaks": {"max_per_word": SHORT_LINES}}
     return {"rules": rules} | ({"characters_per_word": round(letters_per_word(texts), 1)} if unspaced else {})
+
+
+class IcuStatistics(ScriptStatistics):
+    """The words of any script by ICU's dictionaries."""
+
+    @functools.cached_property
+    def words(self) -> list[str]:
+        return icu_segments(self.text)
 
 
 def word_shares(texts: Sequence[str]) -> dict[str, float]:

@@ -1,10 +1,10 @@
 """Measures the encoding of texts on one core, and the tokenizers library; compares the ids. Prints one JSON line.
 
     python -m benchmarks.data.tokenize_throughput DOCUMENTS.jsonl[.zst] [--text-field text] [--runs 3]
-        [--gpt2 FOLDER/gpt2_encoder.json FOLDER/gpt2_vocab.bpe] [--kinds train wordpiece …]
+        [--gpt2 FOLDER/tokenizer.json] [--kinds train wordpiece …]
 
 Tokenizers of each kind that the stage ``tokenizer`` trains on the documents, by default byte-level BPE of 8,192 tokens
-alone, and GPT-2's where its files are given. Candidates take turns on the same texts in this process. Figures: MB of
+alone, and GPT-2's where its file is given. Candidates take turns on the same texts in this process. Figures: MB of
 text (UTF-8) a second of CPU time.
 
     headrace cold          the stage's Encoder on batches of 1 MB, as the stage does; no word has been seen before
@@ -36,7 +36,7 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.encode import Encoder, batches, parse
-from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenization.made_tokenizers import Bpe, Bytes, Characters, Trained, WordPiece, Words
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
@@ -121,13 +121,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("documents", type=Path)
     parser.add_argument("--text-field", default="text")
-    parser.add_argument("--gpt2", nargs=2, metavar=("ENCODER", "MERGES"))
+    parser.add_argument("--gpt2")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["train"])
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     candidates: dict[str, TokenizerSettings] = {kind: KINDS[kind] for kind in options.kinds}
     if options.gpt2:
-        candidates["gpt2"] = Gpt2Files(encoder=options.gpt2[0], merges=options.gpt2[1])
+        candidates["gpt2"] = GivenFile(path=options.gpt2)
     with tempfile.TemporaryDirectory() as root:
         source = Jsonl(paths=(str(options.documents),), text_field=options.text_field)
         unique = build(Texts(source=source), Path(root, "unique"))

@@ -28,7 +28,6 @@ FILTERS = Kinds(
         "language_fasttext": "headrace.data_prep.filters.language.identification:LanguageFasttext",
         "by_language": "headrace.data_prep.filters.language.by_language:ByLanguage",
         "bad_words": "headrace.data_prep.filters.c4.bad_words:BadWords",
-        "c4_split": "headrace.data_prep.filters.urls:C4Split",
         "gopher_quality": "headrace.data_prep.filters.quality_rules:GopherQuality",
         "gopher_repetition": "headrace.data_prep.filters.quality_rules:GopherRepetition",
         "fineweb_quality": "headrace.data_prep.filters.quality_rules:FineWebQuality",

@@ -8,7 +8,6 @@ use.
 
 import abc
 import dataclasses
-import hashlib
 import math
 from collections.abc import Callable
 from typing import ClassVar, Literal
@@ -19,21 +18,17 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import AS_STORED, Filter, ValueKinds, Values, limits_in
 from headrace.data_prep.filters.page_statistics import (
     DatatroveStatistics,
-    IcuStatistics,
     PageStatistics,
     ScriptStatistics,
 )
-from headrace.data_prep.text.segments import icu_version
-from headrace.pipeline.core.stage import RawFile
 
-Counting = Literal["paper", "datatrove", "scripts", "icu"]
+Counting = Literal["paper", "datatrove", "scripts"]
 """The way of counting: as the Gopher paper words it; as datatrove's code does for English; the same with words of any
-script, by rules of characters or by ICU's dictionaries, which need the extra ``languages``."""
+script, by rules of characters."""
 STATISTICS: dict[Counting, Callable[[str], PageStatistics]] = {
     "paper": PageStatistics,
     "datatrove": DatatroveStatistics,
     "scripts": ScriptStatistics,
-    "icu": IcuStatistics,
 }
 Bounds = tuple[float, float]
 """The lowest and the highest number that passes."""
@@ -98,14 +93,7 @@ class PageFilter(Filter):
     @property
     def revision(self) -> int:
         """1 with words of any script. In revision 0, these knew stop words and ends of lines only as written."""
-        return int(self.counting in ("scripts", "icu"))
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        """Returns what outside the settings decides the words: the version of ICU, which is a part of the address."""
-        if self.counting != "icu":
-            return ()
-        version = icu_version()
-        return (RawFile(f"ICU {version}", 0, hashlib.sha256(version.encode()).hexdigest()),)
+        return int(self.counting == "scripts")
 
     def english_rules(self, document: Document) -> tuple[str, ...]:
         """Returns the filter where nltk's Punkt and Treebank split the words: they are for English."""

@@ -32,7 +32,7 @@ from datatrove.utils.text import PUNCTUATION_SET, TERMINAL_PUNCTUATION
 from headrace.data_prep.filters.filter import ratio
 from headrace.data_prep.filters.punkt import sentences_of
 from headrace.data_prep.text.folding import composed, plain_letters
-from headrace.data_prep.text.segments import icu_segments, is_unspaced, word_segments
+from headrace.data_prep.text.segments import is_unspaced, word_segments
 
 if TYPE_CHECKING:
     from nltk.tokenize import NLTKWordTokenizer
@@ -232,11 +232,12 @@ class DatatroveStatistics(PageStatistics):
         return ratio(characters, len(self.text))
 
 
-class IcuStatistics(DatatroveStatistics):
-    """The words of any script by ICU's dictionaries, counted as datatrove does, in Unicode's composition (NFC).
+class ScriptStatistics(DatatroveStatistics):
+    """The words of any script without dictionaries, counted as datatrove does, in Unicode's composition (NFC).
 
     A stop word is present in any case and with other accents (``plain_letters``). One that begins with a hyphen is the
-    end of a word: ``-는``.
+    end of a word: ``-는``. In scripts without spaces, where each letter counts as a word, a stop word is present
+    wherever its letters are.
     """
 
     def __init__(self, text: str) -> None:
@@ -249,7 +250,7 @@ class IcuStatistics(DatatroveStatistics):
 
     @functools.cached_property
     def words(self) -> list[str]:
-        return icu_segments(self.text)
+        return word_segments(self.text)
 
     @functools.cached_property
     def bare_words(self) -> set[str]:
@@ -262,7 +263,8 @@ class IcuStatistics(DatatroveStatistics):
         plain = {word: plain_letters(word) for word in words}
         lengths = {len(word) - 1 for word in words if word.startswith(ENDING)}
         ends = {ENDING + word[-length:] for word in self.bare_words for length in lengths if len(word) > length}
-        return {word for word, letters in plain.items() if letters in self.bare_words or letters in ends}
+        known = {word for word, letters in plain.items() if letters in self.bare_words or letters in ends}
+        return known | {word for word in words if is_unspaced(word) and word in self._plain}
 
     def ends_sentence(self, line: str, marks: tuple[str, ...] | None) -> bool:
         """Whether ``line`` ends in one of ``marks``, whatever quotation marks and brackets follow it.
@@ -271,20 +273,6 @@ class IcuStatistics(DatatroveStatistics):
         """
         ends = (line.rstrip(), line.rstrip().rstrip(CLOSING))
         return any(end.endswith(marks) if marks else LINE_END.search(end[-3:]) is not None for end in ends)
-
-
-class ScriptStatistics(IcuStatistics):
-    """The words of any script without dictionaries, counted as datatrove does.
-
-    In scripts without spaces, where each letter counts as a word, a stop word is present wherever its letters are.
-    """
-
-    @functools.cached_property
-    def words(self) -> list[str]:
-        return word_segments(self.text)
-
-    def present(self, words: tuple[str, ...]) -> set[str]:
-        return super().present(words) | {word for word in words if is_unspaced(word) and word in self._plain}
 
     @functools.cached_property
     def _plain(self) -> str:

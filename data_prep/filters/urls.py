@@ -1,7 +1,7 @@
-"""Filters by the URL or site of a page: the newest of each URL, C4's splits, and lists of the user.
+"""Filters by the URL or site of a page: the newest of each URL, and lists of the user.
 
     http://www.a.org/x/?utm_source=feed   2019-04-18T…    dropped
-    https://a.org/x                       2019-04-20T…    kept; MD5 of a.org/x modulo 1,000: 0 validation, else train
+    https://a.org/x                       2019-04-20T…    kept
 
     http://www.sub.paper.co.uk/a?b   ── host ──>      www.sub.paper.co.uk
                                      ── domains ──>   www.sub.paper.co.uk, sub.paper.co.uk, paper.co.uk, co.uk, uk
@@ -90,25 +90,6 @@ class OnePagePerUrl(GlobalFilter):
 
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
         return Drop(self.type, normalize_url(url_of(document))) if len(losers) else None
-
-
-@filter_settings
-class C4Split(Filter):
-    """Keeps the pages of one of C4's two splits. The MD5 of the normalized URL puts one page of 1,000 in validation.
-
-    Source: ``_split_generators`` of TFDS text/c4.py, ``get_hashed_url_filter_fn`` of text/c4_utils.py.
-    """
-
-    explanations: ClassVar[Explanations] = {
-        "": ("Keeps the pages of C4's split {split}.", "the page belongs to the split {value}"),
-    }
-    type: Literal["c4_split"] = "c4_split"
-    split: Literal["train", "validation"] = "train"
-    """The split to keep."""
-
-    def judge(self, document: Document) -> Drop | None:
-        split = "train" if url_number(document) % 1000 else "validation"
-        return None if split == self.split else Drop(self.type, split)
 
 
 MAX_HOST_CHARACTERS = 2000

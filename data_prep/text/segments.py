@@ -1,25 +1,23 @@
 """Words and sentences of a text in any script, with punctuation marks as words of their own.
 
-    "Wir gehen, 今天"  ── word_segments ──>  Wir  gehen  ,  今  天         ── icu_segments ──>  Wir  gehen  ,  今天
+    "Wir gehen, 今天"  ── word_segments ──>  Wir  gehen  ,  今  天
 
 ``word_segments`` needs no dictionary. Letters, marks, digits, the apostrophes between them and the marks of a decimal
 number are a word, dots and dashes in a row one mark. In scripts
 that are written without spaces (``ALONE_RANGES`` of words.py) each letter, with the marks on it, is a word: an
-approximation, whose n-grams are shorter than those of real words. ``CHARACTERS_PER_WORD`` is the measured length of
-these. ``icu_segments`` has real words in these scripts too: ICU's, from its dictionaries of Chinese, Japanese, Thai,
-Lao, Khmer and Burmese (Unicode Standard Annex 29). It needs the extra ``languages``.
+approximation, whose n-grams are shorter than those of real words. ``characters_per_word`` of
+language_values.json is the measured length of these.
 """
 
 import functools
 import itertools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from datatrove.utils.text import TERMINAL_PUNCTUATION
 
 from headrace.data_prep.text.words import ALONE_RANGES, MARK, character_classes
-from headrace.pipeline.core.extras import require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,29 +66,6 @@ def word_pattern() -> "re.Pattern[str]":
 def word_segments(text: str) -> list[str]:
     """Returns the words and marks of ``text``. The last result is kept for the next filter of the same page."""
     return word_pattern().findall(text)
-
-
-@functools.lru_cache(maxsize=1)
-def icu_segments(text: str) -> list[str]:
-    """Returns the words and marks of ``text`` by ICU's dictionaries. The last result is kept for the next filter."""
-    return [word for word in map(str, icu().breakers.WordBreaker(text, "root")) if not word.isspace()]
-
-
-def icu() -> Any:
-    """Imports the package that has ICU's words.
-
-    Raises:
-        ConfigError: when the package is not installed.
-    """
-    require("counting", "icu4py", otherwise="set counting=scripts")
-    import icu4py.breakers  # an optional package
-
-    return icu4py
-
-
-def icu_version() -> str:
-    """Returns the version of ICU. Another one may segment differently."""
-    return str(icu().icu_version)
 
 
 @functools.cache

@@ -1,20 +1,17 @@
-"""Tokenizers from given files: a tokenizer.json of any model, or the two files of GPT-2 and RoBERTa."""
+"""A given tokenizer: a tokenizer.json of any model."""
 
-import abc
 import contextlib
 import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import tokenizers
-from tokenizers import models
 
-from headrace.data_prep.tokenization.encode import Encoder, parse, parsed, read, with_ordinary_bytes
-from headrace.data_prep.tokenization.made_tokenizers import byte_level
+from headrace.data_prep.tokenization.encode import Encoder, parsed, read, with_ordinary_bytes
 from headrace.data_prep.tokenization.special_tokens import (
     TOKENIZER_CONFIG,
     document_end,
@@ -23,7 +20,6 @@ from headrace.data_prep.tokenization.special_tokens import (
 )
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
-from headrace.pipeline.core.json_files import RepeatedNameError, each_once
 from headrace.pipeline.core.settings import FilePath, by_content, settings
 from headrace.pipeline.core.stage import RawFile, file_state, raw_file
 from headrace.pipeline.core.text_files import plain_text
@@ -38,44 +34,7 @@ FROM_TIKTOKEN = (
 
 
 @settings
-class Given(abc.ABC):
-    """A tokenizer from files."""
-
-    type: str
-    """The tag in settings."""
-
-    @abc.abstractmethod
-    def raw_files(self) -> tuple[RawFile, ...]:
-        """Returns the files, after checking that they are a tokenizer.
-
-        Raises:
-            ConfigError: if a file is missing or has the wrong content.
-        """
-
-    @abc.abstractmethod
-    def tokenizer(self) -> tokenizers.Tokenizer:
-        """Returns the tokenizer, with the token that ends a document as a special token."""
-
-    def named_end(self) -> str | None:
-        """Returns the token that ends a document; None: the one with such a name (``special_tokens.DOCUMENT_ENDS``)."""
-        return None
-
-    def vocabulary(self, special_tokens: Sequence[str] = ()) -> int:
-        """Returns the number of tokens in the files."""
-        return Encoder(self.tokenizer(), end=self.named_end()).vocabulary_size
-
-    def lacks(self, special_tokens: Sequence[str]) -> list[str]:
-        """Returns the ``special_tokens`` that the files do not have under any spelling."""
-        present = self.tokenizer().get_vocab(with_added_tokens=True) if special_tokens else {}
-        return [token for token in special_tokens if spelling(token, present) is None]
-
-    def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
-        """Returns the files as tokenizer.json."""
-        return str(self.tokenizer().to_str())
-
-
-@settings
-class GivenFile(Given):
+class GivenFile:
     """A tokenizer.json of the tokenizers library, of any model. It must have a token that ends a document."""
 
     type: Literal["file"] = "file"
@@ -91,6 +50,11 @@ class GivenFile(Given):
         return 1 + marks_bytes(Path(self.path))
 
     def raw_files(self) -> tuple[RawFile, ...]:
+        """Returns the file, and the tokenizer_config.json that is read, after checking that they are a tokenizer.
+
+        Raises:
+            ConfigError: if a file is missing or has the wrong content.
+        """
         end, file = self.named_end(), Path(self.path)
         Encoder(self.tokenizer(), self.path, end)
         is_read = end is not None and self.end_of_text is None
@@ -100,16 +64,27 @@ class GivenFile(Given):
     def named_end(self) -> str | None:
         """Returns the token of the setting, or that of tokenizer_config.json where no token has a known name.
 
+        None: the one with such a name ends a document (``special_tokens.DOCUMENT_ENDS``).
         Its name becomes part of what the stage writes, and the tokenizer is refused where it has no such token.
         """
         if self.end_of_text is not None:
             return self.end_of_text
         _check_format(Path(self.path))
-        ids = parsed(read_text("tokenizer.path", self.path), self.path).get_vocab(with_added_tokens=True)
+        ids = parsed(read_text(self.path), self.path).get_vocab(with_added_tokens=True)
         return None if document_end(ids) else end_of_documents(Path(self.path), ids)
 
     def tokenizer(self) -> tokenizers.Tokenizer:
+        """Returns the tokenizer, with the token that ends a document as a special token."""
         return self._read()[1]
+
+    def vocabulary(self, special_tokens: Sequence[str] = ()) -> int:
+        """Returns the number of tokens in the file."""
+        return Encoder(self.tokenizer(), end=self.named_end()).vocabulary_size
+
+    def lacks(self, special_tokens: Sequence[str]) -> list[str]:
+        """Returns the ``special_tokens`` that the file does not have under any spelling."""
+        present = self.tokenizer().get_vocab(with_added_tokens=True) if special_tokens else {}
+        return [token for token in special_tokens if spelling(token, present) is None]
 
     def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
         """Returns the content of the file. If its end of text is an ordinary token, it is made a special one.
@@ -127,43 +102,25 @@ class GivenFile(Given):
     def _read(self) -> tuple[str, tokenizers.Tokenizer]:
         end = self.named_end()
         _check_format(Path(self.path))
-        return read(read_text("tokenizer.path", self.path), self.path, end)
+        return read(read_text(self.path), self.path, end)
 
 
-@settings
-class Gpt2Files(Given):
-    """GPT-2's two files as released by OpenAI, in which end of text has id 50256, or those of RoBERTa and BART."""
-
-    type: Literal["gpt2_files"] = "gpt2_files"
-    encoder: FilePath = by_content()
-    """The path of encoder.json (vocab.json): token → id."""
-    merges: FilePath = by_content()
-    """The path of vocab.bpe (merges.txt): the pairs of tokens to merge, the most frequent first."""
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        Encoder(self.tokenizer(), self.encoder)
-        return (raw_file("encoder.json", Path(self.encoder)), raw_file("vocab.bpe", Path(self.merges)))
-
-    def tokenizer(self) -> tokenizers.Tokenizer:
-        vocabulary = _vocabulary(self.encoder)
-        built = byte_level(models.BPE(vocabulary, _merges(self.merges, vocabulary)))
-        return parse(built.to_str(), self.encoder)
-
-
-def read_text(where: str, path: str) -> str:
+def read_text(path: str) -> str:
     """Returns the content of the file ``path``.
 
     Raises:
-        ConfigError: naming the setting ``where``, if it cannot be read, is an archive or is not UTF-8.
+        ConfigError: naming the setting, if it cannot be read, is an archive or is not UTF-8.
     """
     try:
         return plain_text(Path(path))
     except OSError as error:
-        raise ConfigError(where, f"cannot read {path!r} ({error.strerror})", "give the path of the file") from None
+        problem = f"cannot read {path!r} ({error.strerror})"
+        raise ConfigError("tokenizer.path", problem, "give the path of the file") from None
     except ArtifactError as error:
-        raise ConfigError(where, f"{path!r} {error.problem}", error.remedy) from None
+        raise ConfigError("tokenizer.path", f"{path!r} {error.problem}", error.remedy) from None
     except UnicodeDecodeError:
-        raise ConfigError(where, f"{path!r} is not UTF-8 text", "give the path of the right file") from None
+        problem = f"{path!r} is not UTF-8 text"
+        raise ConfigError("tokenizer.path", problem, "give the path of the right file") from None
 
 
 def marks_bytes(file: Path) -> bool:
@@ -202,31 +159,3 @@ def _check_format(path: Path) -> None:
     if TIKTOKEN_LINE.fullmatch(first_line):
         problem = f"{str(path)!r} is a file of tiktoken, not a tokenizer.json"
         raise ConfigError("tokenizer.path", problem, f"{FROM_TIKTOKEN}, and give tokenizer.json")
-
-
-def _vocabulary(path: str) -> dict[str, int]:
-    remedy = "give GPT-2's encoder.json"
-    error = ConfigError("tokenizer.encoder", f"{path!r} is not a JSON object of token → id", remedy)
-    try:
-        vocabulary = json.loads(read_text("tokenizer.encoder", path), object_pairs_hook=each_once)
-    except RepeatedNameError as repeated:
-        raise ConfigError("tokenizer.encoder", f"{path!r}: {repeated}", remedy) from None
-    except ValueError:
-        raise error from None
-    if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
-        raise error
-    return vocabulary
-
-
-def _merges(path: str, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    lines = read_text("tokenizer.merges", path).splitlines()
-    merges: list[tuple[str, str]] = []
-    for number, line in enumerate(lines, start=1):
-        if line.startswith("#version") or not line:
-            continue
-        left, _, right = line.partition(" ")
-        if not {left, right, left + right} <= vocabulary.keys():
-            problem = f"line {number} of {path!r}, {line[:40]!r}, is not a merge of two tokens into a third"
-            raise ConfigError("tokenizer.merges", problem, "give the vocab.bpe that belongs to the encoder.json")
-        merges.append((left, right))
-    return merges

@@ -33,7 +33,6 @@ EXTRAS = {
     "readability": "extractors",
     "lightgbm": "extractor-training",
     "sklearn": "classifier-training",
-    "icu4py": "languages",
     "ray": "ray",
     "apprise": "notify",
 }

@@ -41,6 +41,7 @@ GONE = {
     "model.generator_width": f"{_LECTURES}: objective=replaced_tokens objective.generator_width=",
     "tokenizer=tiktoken": "it is gone: convert it once with TikTokenConverter of transformers, then tokenizer=file",
     "tokenizer=vocab_txt": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",
+    "tokenizer=gpt2_files": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",
     "cluster=python": "it is gone: give cluster.type=<module>:<class>, and its settings as +cluster.NAME=VALUE",
     "cluster.replaced_jobs": "it is gone: headrace cancel RUN stops queued jobs, and the next run submits others",
     **{

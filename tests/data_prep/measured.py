@@ -4,7 +4,6 @@ Filters, their rules, extractors and codecs are those of the project's own union
 a new one; one that cannot be built without settings must be named in ``settings_of``.
 """
 
-import importlib.util
 import io
 import itertools
 import json
@@ -66,7 +65,6 @@ from tests.data_prep.tokenization.kinds import KINDS
 from tests.train.finetune.files.hostile import readers_of_bytes
 
 Function = Callable[[str], object]
-HAS_ICU = importlib.util.find_spec("icu4py") is not None
 MODEL = ModelConfig(layers=1, width=8, heads=1, kv_heads=1, context=64, mlp_width=8)
 RECORD_BYTES = 20_000_000
 
@@ -137,8 +135,6 @@ def rules(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function]]
     unions = (AnyQualityRule, AnyRepetitionRule, AnyFineWebRule)
     for name, one in itertools.chain.from_iterable(built(union, settings) for union in unions):
         for counting, cut in STATISTICS.items():
-            if counting == "icu" and not HAS_ICU:
-                continue
             yield f"page rule {name}, {counting}", lambda text, one=one, cut=cut: one.failure(cut(text))
     for name, one in built(AnyPiiKind, settings):
         yield f"pii {name}", lambda text, one=one: list(one.matches(text))

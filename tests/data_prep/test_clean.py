@@ -108,19 +108,6 @@ def extracted(row: dict[str, Any]) -> str | None:
 
 
 @pytest.mark.slow
-def test_c4_equals_the_reference_on_real_pages(data_folder, run_clean, tmp_path, sentences, bad_words) -> None:
-    lines = itertools.islice(read_lines(data_folder("web/wcxb_dev.jsonl.zst")), 0, 1000, 16)
-    pages = list(web_pages(map(orjson.loads, lines), main_text))
-    artifact = run_clean(write_pages(tmp_path / "in", pages, 3), preset("c4"), tmp_path / "out")
-    expected = c4(pages, sentences, bad_words)
-    assert kept(artifact) == expected
-    assert_conserved(artifact)
-    rules = {rule.split(".")[0] for rule in dropped(artifact).values()}
-    assert rules >= {"one_page_per_url", "c4_lines", "unique_lines"}
-    assert len(expected) > 40
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("first", "text_of"), [(0, main_text), (4, extracted)], ids=["main_text", "extracted"])
 def test_c4_equals_the_reference_on_every_eighth_real_page(
     first, text_of, data_folder, run_clean, tmp_path, sentences, bad_words

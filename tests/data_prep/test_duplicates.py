@@ -11,18 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from datasketch import MinHashLSH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.dedup.minhash import min_hash
-from headrace.data_prep.dedup.shingles import shingles
 from headrace.data_prep.document import digest_of
 from headrace.data_prep.duplicates import Duplicates
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode
 from tests.data_prep.dedup.corpus import deal, deduplicate, family, slow_jaccard
 
 LENIENT = Dedup(bands=40, rows=2, buckets=3)
@@ -38,12 +33,6 @@ def stories(data_folder):
     path = data_folder("dedup/reuters_000-015.jsonl.zst")
     with zstandard.open(path, "rt", dctx=zstandard.ZstdDecompressor(max_window_size=2**27)) as stream:
         return {story["id"]: story["text"] for story in map(json.loads, itertools.islice(stream, 1000))}
-
-
-@pytest.fixture(scope="module")
-def story_shingles(stories):
-    """The shingles of the stories, by id."""
-    return {name: shingles(text, 5) for name, text in stories.items()}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,15 +96,6 @@ def test_survivors_are_those_of_brute_force(run_stage, texts, n_shards, threshol
             assert (drop["rule"] == "exact_duplicate") == (texts[name] == texts[survivor]) == (not jaccard)
             if jaccard:
                 assert jaccard == [f"{slow_jaccard(texts[name], texts[survivor]):.2f}"]
-
-
-@pytest.mark.slow
-@settings(max_examples=4)
-@given(corpora())
-def test_deduplicating_again_removes_nothing(run_stage, texts):
-    with tempfile.TemporaryDirectory() as folder:
-        kept = deduplicate(run_stage, Path(folder) / "one", deal(texts, 3), LENIENT).kept()
-        assert deduplicate(run_stage, Path(folder) / "two", deal(kept, 2), LENIENT).kept() == kept
 
 
 @pytest.mark.slow
@@ -257,32 +237,6 @@ def test_nothing_to_remove(run_stage, tmp_path, shards):
     assert len(result.unique.shards("documents")) == len(shards)
 
 
-def test_all_but_one_are_removed(run_stage, tmp_path):
-    shards = [{f"{shard}:{row}": "the same text everywhere, in every shard" for row in range(5)} for shard in range(4)]
-    result = deduplicate(run_stage, tmp_path, shards)
-    assert list(result.kept()) == ["0:0"]
-    assert result.duplicates.counts["removed_exact"] == 19
-    assert result.duplicates.counts["pairs_compared"] == 0
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"threshold": 0}, "dedup.threshold: must be above 0 (got 0); correct the value"),
-        ({"threshold": 1.5}, "dedup.threshold: must be at most 1 (got 1.5); correct the value"),
-        ({"bands": 0}, "dedup.bands: must be at least 1 (got 0); correct the value"),
-        ({"band": 14}, "dedup.band: unknown key 'band'; did you mean 'bands'?"),
-    ],
-)
-def test_wrong_settings(values, message):
-    @dataclasses.dataclass
-    class Config:
-        dedup: Dedup
-
-    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
-        decode(Config, {"dedup": values})
-
-
 def test_real_newswire(run_stage, tmp_path, stories):
     """Every removed document has a similar survivor that is as long; copies are found."""
     texts = stories
@@ -297,27 +251,3 @@ def test_real_newswire(run_stage, tmp_path, stories):
         assert len(texts[survivor]) >= len(texts[name])
         assert slow_jaccard(texts[name], texts[survivor]) >= 0.8
     assert deduplicate(run_stage, tmp_path / "7", deal(texts, 7)).kept() == kept
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dedup", [Dedup(), Dedup(recall=0.99)])
-def test_survivors_are_those_of_datasketchs_index(run_stage, tmp_path, stories, story_shingles, dedup):
-    """The same work with datasketch's objects: sketches, its index, all candidates compared, each component visited."""
-    banding = dedup.banding
-    index = MinHashLSH(num_perm=banding.hashes, params=(banding.bands, banding.rows))
-    sketches = {name: min_hash(parts, banding.hashes, dedup.seed) for name, parts in story_shingles.items()}
-    cluster = {name: {name} for name in stories}
-    for one, sketch in sketches.items():
-        for two in index.query(sketch):
-            if cluster[one] is not cluster[two] and slow_jaccard(stories[one], stories[two]) >= dedup.threshold:
-                cluster[one] |= cluster[two]
-                cluster.update(dict.fromkeys(cluster[one], cluster[one]))
-        index.insert(one, sketch)
-    expected = {}
-    for members in {id(members): members for members in cluster.values()}.values():
-        expected |= expected_survivors({name: stories[name] for name in members}, dedup.threshold)
-    assert len(expected) > 20
-
-    result = deduplicate(run_stage, tmp_path, deal(stories, 3), dedup)
-    survivors = {name: drop["value"].split(" jaccard=")[0] for name, drop in result.drops().items()}
-    assert survivors == expected

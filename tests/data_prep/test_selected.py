@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.data_prep.column import Column, column_stage
-from headrace.data_prep.columns import AnyScorer
+from headrace.data_prep.column import column_stage
 from headrace.data_prep.columns.scorer import VALUES, ScoreKind, values_array
-from headrace.data_prep.columns.scorers import Length
 from headrace.data_prep.selected import COPIES, REASONS, Selected, SelectionRules
 from headrace.data_prep.selection_rules.rules import Pareto, ascending
 from headrace.data_prep.shuffle.records import save_array
@@ -257,15 +255,6 @@ def test_too_many_copies_are_refused(tmp_path: Path) -> None:
     inputs = artifacts(tmp_path, [["a:0"]], {"quality": [[1.0]]})
     with pytest.raises(ConfigError, match="1,000,000,000 copies of a document"):
         run_here(stage([{"type": "copies", "column": "quality", "otherwise": 1000}] * 3), inputs, tmp_path / "out")
-
-
-def test_addresses_of_columns_stay_when_another_is_added_or_changed() -> None:
-    def addresses(**scorers: AnyScorer) -> dict[str, str]:
-        return {name: Column(column=name, scorer=scorer).address({"unique": "u"}) for name, scorer in scorers.items()}
-
-    before = addresses(a=Length())
-    after = addresses(a=Length(), b=Length(unit="words"))
-    assert before["a"] == after["a"] != after["b"]
 
 
 @pytest.mark.parametrize("killed_after", range(0, 26, 5))

@@ -7,23 +7,20 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import regex
 import tokenizers
-from transformers import GPT2Tokenizer
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.given_tokenizer import GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenization.text_sample import shards_to_read, text_sample
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
-from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode
+from tests.data_prep.tokenization.given_tokenizers import gpt2_file
 from tests.unique_documents import json_texts, unique_documents
 
 TEXTS = [["the cat sat on the mat. " * 3, "a dog ran. " * 4], ["the dog sat on the cat. " * 3], []]
@@ -63,16 +60,10 @@ def test_a_given_file_without_a_special_token_of_the_objective_is_refused(tmp_pa
     )
 
 
-def test_the_vocabulary_stays_small_where_nothing_repeats(tmp_path, run_stage):
+@pytest.mark.parametrize("texts", [[["xy"]], [[], []]])
+def test_where_nothing_repeats_the_bytes_are_left(texts, tmp_path, run_stage):
     out = run_stage(
-        Tokenizer(settings=Trained()), {"unique": unique_documents(tmp_path / "u", [["xy"]])}, tmp_path / "out"
-    )
-    assert out.counts["vocabulary"] == 257
-
-
-def test_no_document_at_all_leaves_the_bytes(tmp_path, run_stage):
-    out = run_stage(
-        Tokenizer(settings=Trained()), {"unique": unique_documents(tmp_path / "u", [[], []])}, tmp_path / "out"
+        Tokenizer(settings=Trained()), {"unique": unique_documents(tmp_path / "u", texts)}, tmp_path / "out"
     )
     assert out.counts["vocabulary"] == 257
 
@@ -134,13 +125,10 @@ def test_the_bytes_are_the_same_for_any_threads_and_shards(tmp_path, monkeypatch
         assert done.stdout == expected.encode()
 
 
-def gpt2_files(folder) -> Gpt2Files:
-    return Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
-
-
 @pytest.mark.slow
 def test_gpt2s_files_give_gpt2s_ids(tmp_path, run_stage, data_folder, sentences):
-    settings = gpt2_files(data_folder("tokenizer"))
+    """As transformers saves them."""
+    settings = GivenFile(path=gpt2_file(data_folder("tokenizer"), tmp_path / "gpt2"))
     out = run_stage(Tokenizer(settings=settings), {"unique": unique_documents(tmp_path / "u", [[]])}, tmp_path / "out")
     encoder = Encoder.load(out.path("tokenizer.json"))
     assert out.counts == {"vocabulary": 50_257}
@@ -148,10 +136,9 @@ def test_gpt2s_files_give_gpt2s_ids(tmp_path, run_stage, data_folder, sentences)
     assert encoder.encode(["Hello world"])[0].tolist() == [15496, 995]
     texts = sentences[::100] + json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 40)
     ours = [ids.tolist() for ids in encoder.encode(texts)]
-    transformers = GPT2Tokenizer(vocab=settings.encoder, merges=settings.merges)
-    assert ours == [transformers.encode(text, add_special_tokens=False) for text in texts]
-    vocabulary = json.loads(Path(settings.encoder).read_text(encoding="utf-8"))
-    merges = Path(settings.merges).read_text(encoding="utf-8").splitlines()[1:]
+    folder = data_folder("tokenizer")
+    vocabulary = json.loads((folder / "gpt2_encoder.json").read_text(encoding="utf-8"))
+    merges = (folder / "gpt2_vocab.bpe").read_text(encoding="utf-8").splitlines()[1:]
     ranks = {tuple(merge.split()): rank for rank, merge in enumerate(merges)}
     tokens = functools.cache(lambda word: slow_bpe(word, ranks))
     assert ours == [[vocabulary[token] for word in WORD.findall(text) for token in tokens(word)] for text in texts]
@@ -220,7 +207,6 @@ def test_a_file_that_cannot_be_read(tmp_path):
     path = str(tmp_path / "none.json")
     wrong = f"cannot read {path!r} (No such file or directory); give the path of the file"
     assert config_error(GivenFile(path=path)) == f"tokenizer.path: {wrong}"
-    assert config_error(Gpt2Files(encoder=path, merges=path)) == f"tokenizer.encoder: {wrong}"
     (tmp_path / "latin.json").write_bytes(b"\xe9")
     path = str(tmp_path / "latin.json")
     assert config_error(GivenFile(path=path)) == (
@@ -238,37 +224,3 @@ def test_a_model_of_sentencepiece_is_refused_with_the_command_that_converts_it(t
         f"tokenizer.path: '{path}' is a model of SentencePiece, not a tokenizer.json; "
         f'convert it where sentencepiece is installed, python -c "{code}", and give the tokenizer.json'
     )
-
-
-def test_files_of_the_wrong_kind(tmp_path):
-    encoder, merges = tmp_path / "encoder.json", tmp_path / "vocab.bpe"
-    encoder.write_text('["a"]')
-    expected = f"tokenizer.encoder: '{encoder}' is not a JSON object of token → id; give GPT-2's encoder.json"
-    assert config_error(Gpt2Files(encoder=str(encoder), merges=str(merges))) == expected
-    encoder.write_text(json.dumps({"a": 0, "b": 1, "ab": 2, END_OF_TEXT: 3}))
-    merges.write_text("#version: 0.2\na b\nab c\n")
-    assert config_error(Gpt2Files(encoder=str(encoder), merges=str(merges))) == (
-        f"tokenizer.merges: line 3 of '{merges}', 'ab c', is not a merge of two tokens into a third; "
-        "give the vocab.bpe that belongs to the encoder.json"
-    )
-    merges.write_text("#version: 0.2\na b\n")
-    assert [file.name for file in Gpt2Files(encoder=str(encoder), merges=str(merges)).raw_files()] == [
-        "encoder.json",
-        "vocab.bpe",
-    ]
-    encoder.write_text(json.dumps({"a": 0, "b": 1, "ab": 2}))
-    assert "has no token '<|endoftext|>'" in config_error(Gpt2Files(encoder=str(encoder), merges=str(merges)))
-
-
-def test_settings_decode_by_tag_and_refuse_a_vocabulary_below_the_bytes(tmp_path):
-    assert decode(Tokenizer, {"settings": {"type": "file", "path": "x"}}).settings == GivenFile(path="x")
-    with pytest.raises(ConfigError) as error:
-        decode(Tokenizer, {"settings": {"type": "train", "vocabulary_size": 256}})
-    assert str(error.value) == ("settings.vocabulary_size: must be above 256 (got 256); correct the value")
-
-
-@pytest.mark.parametrize("name", ["train", "file", "gpt2_files"])
-def test_the_yaml_files_decode(name):
-
-    values = option_values("tokenizer", name)
-    assert decode(Tokenizer, {"settings": values}).settings.type == name

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.given_tokenizer import GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.errors import ArtifactError
+from tests.data_prep.tokenization.given_tokenizers import gpt2_file
 from tests.unique_documents import json_texts, unique_documents
 
 TEXTS = [["the cat sat", "", f"a page about {END_OF_TEXT} and so on"], [], ["naïve 猫"]]
@@ -102,8 +103,7 @@ def test_real_text_in_75_languages_comes_back_in_many_batches(tmp_path, run_stag
     monkeypatch.setattr("headrace.data_prep.tokenization.encode.BATCH_BYTES", 10_000)
     sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::60]
     pages = json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 30)
-    folder = data_folder("tokenizer")
-    gpt2 = Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
+    gpt2 = GivenFile(path=gpt2_file(data_folder("tokenizer"), tmp_path / "gpt2"))
     inputs = {"unique": unique_documents(tmp_path / "unique", [sentences, pages])}
     inputs["tokenizer"] = run_stage(Tokenizer(settings=gpt2), inputs, tmp_path / "tokenizer")
     out = run_stage(Tokens(), inputs, tmp_path / "tokens")

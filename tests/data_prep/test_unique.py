@@ -36,12 +36,6 @@ def test_kept_and_dropped_documents(run_stage, tmp_path):
     }
 
 
-def test_every_document_of_a_shard_dropped(run_stage, tmp_path):
-    unique = deduplicate(run_stage, tmp_path, [{"b": TEXT, "c": TEXT}, {"a": TEXT}]).unique
-    assert [[row[0] for row in shard] for shard in rows(unique, "documents")] == [[], ["a"]]
-    assert [[row[0] for row in shard] for shard in rows(unique, "dropped")] == [["b", "c"], []]
-
-
 def decontaminate(run_stage, folder, shards, **settings):
     """Runs ``unique`` on these shards without the items of QUIZ; ``how`` goes to ``run_stage``."""
     how = settings.pop("how", {})

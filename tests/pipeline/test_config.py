@@ -40,7 +40,6 @@ REQUIRED = {
     ("notify", "command"): ["notify.command=[tell]"],
     ("notify", "email"): ["notify.host=mail.example.org", "notify.sender=a@example.org", "notify.to=[b@example.org]"],
     ("tokenizer", "file"): ["tokenizer.path=tokenizer.json"],
-    ("tokenizer", "gpt2_files"): ["tokenizer.encoder=encoder.json", "tokenizer.merges=vocab.bpe"],
 }
 """Options that need a value from the user; files only have to be there."""
 FILES = ["finetune.train=[train.tsv]", "finetune.validation=[dev.tsv]"]

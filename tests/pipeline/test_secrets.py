@@ -45,7 +45,6 @@ SETTINGS = (
     [f"root={URL}"],
     [f"dedup.against=[{URL}]"],
     ["tokenizer=file", f"tokenizer.path={URL}"],
-    ["tokenizer=gpt2_files", f"tokenizer.encoder={URL}", "tokenizer.merges=b"],
     [f"evaluation.data={URL}"],
     [f"+evaluation.benchmarks.own={{type: lambada, paths: [{URL}]}}"],
     [f"evaluation.tasks=[{URL}]"],

@@ -147,7 +147,6 @@ FILTERS = {
         "languages": {"default": {}},
     },
     "bad_words": {},
-    "c4_split": {"split": "validation"},
     "gopher_quality": {"rules": [{"type": "word_count", "min_words": 6}]},
     "gopher_repetition": {"rules": [{"type": "duplicate_parts"}]},
     "fineweb_quality": {},

@@ -1,10 +1,8 @@
 """Punkt without nltk's loader: the same parameters, the same sentences, counted lazily."""
 
 import hashlib
-import importlib.util
 import itertools
 import shutil
-from pathlib import Path
 
 import nltk
 import pytest
@@ -144,15 +142,3 @@ def test_the_files_are_those_of_nltk() -> None:
     """Their bytes are those that nltk distributes, so C4's sentences are, too."""
     files = {name: (punkt_folder() / name).read_bytes() for name in FILES}
     assert {name: hashlib.sha256(content).hexdigest() for name, content in files.items()} == SHA256
-
-
-def test_the_parameters_are_those_of_another_package() -> None:
-    """llama-index-core also contains nltk's files."""
-    found = importlib.util.find_spec("llama_index")
-    roots = map(Path, found.submodule_search_locations or ()) if found else iter(())
-    folder = next((root / "core/_static/nltk_cache/tokenizers/punkt_tab/english" for root in roots), None)
-    if folder is None:
-        pytest.skip("llama-index-core is not installed")
-    theirs, ours = punkt(str(folder))._params, punkt()._params
-    names = ("abbrev_types", "sent_starters", "collocations", "ortho_context")
-    assert {name for name in names if getattr(theirs, name) != getattr(ours, name)} == set()

@@ -83,19 +83,6 @@ def test_the_first_failure_is_the_reason() -> None:
     assert only.judge(Document("a b c", "a:0")) == Drop("gopher_repetition.top_ngram_3", "1.0000")
 
 
-def test_prose_stays() -> None:
-    text = (
-        "The mill stood at the end of the valley, and the water that came down from the hills had turned its wheel for "
-        "as long as anybody could remember. In spring the channel ran high. The miller's daughter kept a book in which "
-        "she wrote how much grain was brought each day, who brought it, what the weather was like, and whether the "
-        "wheel had to be stopped for repairs."
-    )
-    document = Document(text, "a:0")
-    assert GopherQuality().judge(document) is None
-    assert GopherRepetition().judge(document) is None
-    assert document.text == text
-
-
 words = st.lists(st.sampled_from(["a", "bb", "ccc"]), max_size=14)
 
 
@@ -184,8 +171,3 @@ def test_refused_settings(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         make()
     assert str(caught.value) == message
-
-
-def test_settings_that_are_possible() -> None:
-    assert StopWords(words=("der", "und", "straße"), min_words=3).min_words == 3
-    assert WordCount(min_words=3, max_words=3).min_words == 3

@@ -10,7 +10,6 @@ from headrace.data_prep.filters.urls import (
     AllowedDomains,
     AllowedUrls,
     BlockedDomains,
-    C4Split,
     OnePagePerUrl,
     domains_of,
     host_of,
@@ -38,22 +37,6 @@ from headrace.pipeline.core.stage import RawFile
 )
 def test_normalize_url(url, normalized) -> None:
     assert normalize_url(url) == normalized
-
-
-@pytest.mark.parametrize(
-    ("url", "split"),
-    [
-        ("http://a.org/221", "validation"),  # MD5 9948…, a multiple of 1,000
-        ("https://www.a.org/221/?utm_source=x", "validation"),
-        ("https://a.org/222", "train"),
-        ("", "train"),
-    ],
-)
-def test_the_splits_of_c4(url, split) -> None:
-    other = {"train": "validation", "validation": "train"}[split]
-    document = Document("", "a:0", metadata={"url": url})
-    assert C4Split(split=split).judge(document) is None
-    assert C4Split(split=other).judge(document) == Drop("c4_split", split)
 
 
 def rank(date: object) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ DOORS = {
     "text of a benchmark": benchmark_text,
     "examples to learn from": lambda path: list(records(path)),
     "a list of a filter": list_text,
-    "a file of a tokenizer": lambda path: tokenizer_text("tokenizer.path", str(path)),
+    "a file of a tokenizer": lambda path: tokenizer_text(str(path)),
     "ids that packing forgets": lambda path: forgotten_ids(str(path)),
     "ids to forget": lambda path: list(file_lines(path, "--ids", "id")),
     "prompts": lambda path: file_lines(path, "--file", "text"),

@@ -1,12 +1,9 @@
 """Fields of records: nested names, extra fields, and the check of settings before a run."""
 
-import datetime
-import decimal
 import json
 import math
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 from urllib.parse import quote
 
 import orjson
@@ -79,28 +76,6 @@ def test_large_columns_are_not_read(tmp_path: Path) -> None:
     assert documents(path)[0].metadata["extra"] == {"score": 0.5}
     with path.open("rb") as stream:
         assert Parquet(paths=(str(path),))._wanted(parquet.ParquetFile(stream), stream) == ["text", "score"]
-
-
-def test_values_that_json_does_not_have(tmp_path: Path) -> None:
-    row = {
-        "text": "t",
-        "when": datetime.datetime(2026, 1, 2, 3, 4),
-        "price": decimal.Decimal("1.50"),
-        "raw": b"\xff",
-        "map": {"a": 1},
-    }
-    (document,) = documents(written(tmp_path, [row], "parquet"))
-    expected = {"when": "2026-01-02T03:04:00", "price": "1.50", "raw": "/w==", "map": {"a": 1}}
-    assert document.metadata["extra"] == expected
-    path = tmp_path / "b.jsonl"
-    path.write_text(
-        '{"text": "t", "lone": "\\ud800", "large": ' + "9" * 30 + ', "deep": ' + "[" * 400 + "]" * 400 + "}\n"
-    )
-    expected = {"lone": "\ufffd", "large": "9" * 30, "deep": ANY}
-    (document,) = documents(path)
-    assert document.metadata["extra"] == expected
-    orjson.dumps(document.metadata)
-    assert str(document.metadata["extra"]["deep"]).count("[") == 400
 
 
 def test_the_nearest_field() -> None:

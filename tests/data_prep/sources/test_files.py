@@ -40,26 +40,6 @@ def names(*paths):
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("crawl", ["a.jsonl", "b.jsonl", "deep/c.jsonl.gz"]),
-        ("crawl/", ["a.jsonl", "b.jsonl", "deep/c.jsonl.gz"]),
-        ("crawl/*.jsonl", ["a.jsonl", "b.jsonl"]),
-        ("./crawl/[b].jsonl", ["b.jsonl"]),
-        ("crawl/**/c.*", ["deep/c.jsonl.gz"]),
-        ("crawl/d*", ["deep/c.jsonl.gz"]),
-        ("crawl/e.parquet", ["e.parquet"]),
-    ],
-)
-def test_names_begin_below_the_folder_that_the_path_names(crawl, path, expected):
-    assert names(path) == expected
-
-
-def test_each_file_is_listed_once_in_order(crawl):
-    assert names("crawl/b.jsonl", "crawl/*.jsonl", "./crawl/a.jsonl") == ["a.jsonl", "b.jsonl"]
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
         ("memory://bucket", ["deep/a.jsonl", "deep/b.jsonl.gz"]),
         ("memory://bucket/deep/", ["a.jsonl", "b.jsonl.gz"]),
         ("memory://bucket/deep/*.jsonl", ["a.jsonl"]),

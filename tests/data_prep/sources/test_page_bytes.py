@@ -124,9 +124,6 @@ def test_any_bytes_give_text_that_json_accepts(data, declared):
     assert "\0" not in text
 
 
-# The encoding that a page declares: one case for each step of the standard's algorithm, and for what differs.
-
-
 FILES = {
     "application/pdf": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3",
     "application/postscript": b"%!PS-Adobe-3.0",
@@ -305,25 +302,3 @@ def test_the_time_is_linear(piece):
 )  # fmt: skip
 def test_content_types(headers, essence, charset):
     assert content_type(headers) == ContentType(essence, charset)
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b" \n<!-- x --><!DOCTYPE html>", True),
-        (b"<?xml version='1.0'?><html>", True),
-        (b"<HTML>", True),
-        (b"<body class=x>", True),
-        (b"<rss>", False),
-        (b"<!-- a --><!----> <!-- b -->\n<p>", True),
-        (b"<!---->" * 500 + b"<p>", True),
-        (b"<!---->" * 500 + b"no tag", False),  # takes no time that doubles with each comment
-        (b"<?xml ?>" * 400 + b"no tag", False),
-        (b"<!-- " + b"x" * 2001 + b" --><p>", False),
-        (b"text", False),
-        (b"", False),
-        (b"<htmlx>", False),
-    ],
-)
-def test_looks_like_html(data, expected):
-    assert looks_like_html(data) == expected

@@ -5,7 +5,6 @@ import datetime
 import decimal
 import io
 import itertools
-import json
 import math
 import uuid
 import zoneinfo
@@ -352,12 +351,6 @@ def test_a_file_of_arrow_is_one_task(tmp_path: Path) -> None:
     (tmp_path / "a.arrow").write_bytes(arrow(texts(50_000)))
     source = Arrow(paths=(str(tmp_path),), section_bytes=1000)
     assert [[section.of for section in group] for group in source.groups()] == [[1]]
-
-
-def test_the_first_rows_show_a_wrong_field(tmp_path: Path) -> None:
-    (tmp_path / "a.arrow").write_bytes(arrow(pyarrow.table({"body": [json.dumps("long text")]})))
-    with pytest.raises(ConfigError, match=r"did you mean source\.text_field=body"):
-        Arrow(paths=(str(tmp_path),)).check(["a.arrow"])
 
 
 @pytest.mark.parametrize("encoding", [None, "PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])

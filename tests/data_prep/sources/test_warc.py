@@ -4,7 +4,6 @@ import bz2
 import functools
 import gzip
 import io
-import itertools
 import re
 import tracemalloc
 from collections import Counter
@@ -20,7 +19,6 @@ from hypothesis import strategies as st
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.damaged_files import Mark, pieces
 from headrace.data_prep.sources.warc import Warc, WarcBytes, warc_records
-from headrace.pipeline.core.text_files import read_lines
 from tests.command_line import headrace_here
 from tests.data_prep.sources.warc_bytes import PAGE, http, page, record
 
@@ -86,11 +84,6 @@ def test_one_real_page_and_its_text_from_common_crawl(data_folder):
     assert html.metadata["date"] == "2024-05-18T01:58:10Z"
     ours, theirs = Counter(html.text.split()), Counter(text.text.split())
     assert (ours & theirs).total() >= 0.9 * max(ours.total(), theirs.total())
-
-
-def test_plain_and_gzip_give_the_same(data_folder):
-    plain, packed = (read_once(data_folder(f"web/warc/warcfile.{suffix}")) for suffix in ("warc", "warc.gz"))
-    assert [(d.text, d.metadata, drop) for d, drop in plain] == [(d.text, d.metadata, drop) for d, drop in packed]
 
 
 def test_an_old_japanese_page_is_decoded_by_its_declared_charset(data_folder):
@@ -271,22 +264,6 @@ def test_a_small_record_that_expands_beyond_the_limit(tmp_path):
     assert only(tmp_path, bomb, record_bytes=1_000_000) == Drop("record_too_large", "more than 1000000")
 
 
-@pytest.mark.parametrize(
-    ("header", "body", "expected"),
-    [
-        (b"text/html; charset=windows-1251", "Привет".encode("cp1251"), "Привет"),
-        (b'text/html; charset="utf-8"', "naïve".encode(), "naïve"),
-        (b"text/html; charset=no-such-name", "naïve".encode(), "naïve"),
-        (b"text/html", b"<meta charset=euc-jp>" + "日本語".encode("euc-jp"), "日本語"),
-        (b"text/html; charset=utf-8", b"bad \xff byte", "bad \ufffd byte"),
-        (b"text/html", b"nul \x00 byte &#0; &#xD800;", None),
-    ],
-)
-def test_charsets(tmp_path, header, body, expected):
-    text = only(tmp_path, record(http(b"<html><body><p>" + body, content_type=header)))
-    assert expected is None or text == expected
-
-
 def test_a_url_that_is_no_utf8(tmp_path):
     [(document, _)] = read_bytes(tmp_path, record(http(BODY), url=b"http://example.org/\xe9\x00"))
     assert document.metadata["url"].startswith("http://example.org/")
@@ -344,20 +321,6 @@ def test_real_pages_keep_what_must_be_kept(real_pages, tmp_path):
         for snippet in page["snippets_in"]
     ]
     assert sum(found) >= 0.8 * len(found)
-
-
-@pytest.mark.slow
-def test_nearly_all_real_pages_are_kept(data_folder, tmp_path):
-    """Every eighth page of WCXB, after the record that describes the crawl."""
-    blocks = [record(b"software: none", kind=b"warcinfo", content_type=b"application/warc-fields")]
-    for line in itertools.islice(read_lines(data_folder("web/wcxb_dev.jsonl.zst")), 0, None, 8):
-        row = orjson.loads(line)
-        blocks.append(record(http(row["html"].encode(), b"text/html; charset=utf-8"), url=row["url"].encode()))
-    (tmp_path / "a.warc.gz").write_bytes(b"".join(gzip.compress(block, 1) for block in blocks))
-    counts = Counter(drop.rule if drop else "kept" for _, drop in read(tmp_path / "a.warc.gz"))
-    assert counts.total() == 188 + 1
-    assert counts["not_a_page"] == 1
-    assert counts["kept"] >= 185
 
 
 # The boundaries of records, in whole and in broken files.

@@ -1,6 +1,5 @@
-"""Words against a loop over characters and against ICU, sentences of many scripts."""
+"""Words against a loop over characters, sentences of many scripts."""
 
-import importlib.util
 import json
 import unicodedata
 from collections import Counter
@@ -13,16 +12,12 @@ from headrace.data_prep.text.segments import (
     DECIMAL,
     JOINERS,
     REPEATED,
-    icu_segments,
-    is_unspaced,
     sentence_segments,
     word_segments,
 )
 from headrace.data_prep.text.words import ALONE_RANGES
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.text_files import read_lines
 
-HAS_ICU = importlib.util.find_spec("icu4py") is not None
 SENTENCES = {
     "en": ("It ran. Did it? Yes!", 3),
     "de": ("Er kam z. B. am Abend. Es war 7 Uhr.", 2),
@@ -119,44 +114,3 @@ def test_sentences(name) -> None:
     assert len(sentences) == number, sentences
     removed = "".join(text.split()), "".join("".join(sentences).split())
     assert Counter(filter(str.isalnum, removed[0])) == Counter(filter(str.isalnum, removed[1]))
-
-
-@pytest.mark.skipif(HAS_ICU, reason="icu4py is installed")
-def test_icu_names_its_extra() -> None:
-    with pytest.raises(ConfigError) as caught:
-        icu_segments("text")
-    remedy = "pip install 'headrace[languages]', or set counting=scripts"
-    assert str(caught.value) == f"counting: icu4py is not installed; {remedy}"
-
-
-@pytest.mark.skipif(not HAS_ICU, reason="needs icu4py: pip install 'headrace[languages]'")
-def test_words_of_spaced_languages_are_nearly_those_of_icu(data_folder) -> None:
-    """Of words with letters. ICU also joins numbers with their marks and words with full stops inside."""
-    same, all_words = Counter(), Counter()
-    for line in read_lines(data_folder("language/sentences_75_languages.jsonl.zst")):
-        row = json.loads(line)
-        if not any(map(is_unspaced, row["text"])):
-            own, icu = (
-                Counter(word for word in words if any(map(str.isalpha, word)))
-                for words in (word_segments(row["text"]), icu_segments(row["text"]))
-            )
-            same[row["lang"]] += (own & icu).total()
-            all_words[row["lang"]] += max(own.total(), icu.total())
-    assert min(same[language] / all_words[language] for language in all_words) > 0.9
-    assert same.total() / all_words.total() > 0.98
-
-
-@pytest.mark.skipif(not HAS_ICU, reason="needs icu4py: pip install 'headrace[languages]'")
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("今日はいい天気ですね。", "今日 は いい 天気 です ね 。"),
-        ("中华人民共和国成立了。", "中华 人民 共和国 成立 了 。"),
-        ("ภาษาไทยเป็นภาษา", "ภาษา ไทย เป็น ภาษา"),
-        ("ພາສາລາວ ແມ່ນພາສາ", "ພາສາ ລາວ ແມ່ນ ພາສາ"),
-        ("គាត់មកផ្ទះ", "គាត់ មក ផ្ទះ"),
-        ("သူလာသည်", "သူ လာ သည်"),
-    ],
-)
-def test_icu_finds_words_without_spaces(text, words) -> None:
-    assert icu_segments(text) == words.split()

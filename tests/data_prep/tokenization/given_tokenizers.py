@@ -1,9 +1,11 @@
 """Random tokenizer.json files and texts for them: all kinds of models, added tokens and other parts."""
 
+from pathlib import Path
 from typing import Any
 
 import tokenizers
 from hypothesis import strategies as st
+from transformers import GPT2Tokenizer
 
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 
@@ -15,6 +17,14 @@ PIECES = [*CHARACTERS, "the", "ab", "<t>", "<s>", "AB", "▁the", "▁ab", "[X]"
 NAMES = [*("<t>", "<t", "<t>>", "<s>", "</s>", "the", " the", "Ġthe", "ab", "AB", "Ab", "a", "[X]", "é", "水", "  ")]
 NAMES += ["\n", "<|x|>", "b <t>", "İ", "_", "1", "[UNK]"]
 """Contents of added tokens: some begin others, some are in vocabularies, some are equal in lower case."""
+
+
+def gpt2_file(folder: Path, to: Path) -> str:
+    """The path of the tokenizer.json that transformers makes of GPT-2's two files."""
+    files = {"vocab": str(folder / "gpt2_encoder.json"), "merges": str(folder / "gpt2_vocab.bpe")}
+    GPT2Tokenizer(**files).save_pretrained(to)
+    return str(to / "tokenizer.json")
+
 
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
 BERT = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}

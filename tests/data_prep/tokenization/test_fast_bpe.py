@@ -4,6 +4,7 @@ import functools
 import json
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from hypothesis import strategies as st
 from headrace.data_prep.tokenization import fast_bpe as module
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, verified_fast_bpe
-from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
 from headrace.data_prep.tokenization.made_tokenizers import byte_level
 from headrace.data_prep.tokenization.page_tokenizer import PROBE_CHARACTERS, PROBES, probes
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
+from tests.data_prep.tokenization.given_tokenizers import gpt2_file
 
 SPLITTERS = {
     "gpt2": tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False),
@@ -132,10 +133,8 @@ def test_every_character_of_unicode_between_letters_digits_and_spaces(splitter):
 
 
 @pytest.mark.slow
-def test_our_tokenizers_and_gpt2_are_accepted(data_folder):
-    folder = data_folder("tokenizer")
-    gpt2 = Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
-    assert unfit(gpt2.tokenizer().to_str()) is None
+def test_our_tokenizers_and_gpt2_are_accepted(data_folder, tmp_path):
+    assert unfit(Path(gpt2_file(data_folder("tokenizer"), tmp_path)).read_text(encoding="utf-8")) is None
     assert unfit(trained().to_str()) is None
     assert unfit(trained("llama3").to_str()) is None
 

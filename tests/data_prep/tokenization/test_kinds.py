@@ -14,7 +14,6 @@ from tokenizers.pre_tokenizers import FixedLength
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
 from headrace.data_prep.tokenization.made_tokenizers import Bpe, Bytes, Characters, Sampled, WordPiece, Words
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.data_prep.tokenization.special_tokens import PRESETS, roles, sentinels, spelling, unknown_of
@@ -193,20 +192,3 @@ def test_a_kind_of_ones_own_goes_through_the_stages(tmp_path, run_stage):
     shards = TokenShards(run_stage(Tokens(), inputs, tmp_path / "tokens"))
     assert shards.slice(0, 0, 7).tolist() == [0, 4, 4, 1, 0, 1, 0]
     assert shards.token_bytes(0, 0, 7).tolist() == [0, 2, 2, 3, 0, 2, 0]
-
-
-def test_the_files_of_roberta_give_its_special_tokens(data_folder, tmp_path):
-    description = json.loads(trained("train", data_folder))
-    vocabulary = description["model"]["vocab"] | {"<mask>": len(description["model"]["vocab"])}
-    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
-    (tmp_path / "merges.txt").write_text("".join(f"{left} {right}\n" for left, right in description["model"]["merges"]))
-    given = Gpt2Files(encoder=str(tmp_path / "vocab.json"), merges=str(tmp_path / "merges.txt"))
-    assert given.lacks(("[MASK]", "[CLS]", "<extra_id_0>")) == ["<extra_id_0>"]
-    text = given.tokenizer().to_str()
-    special = tokenizers.Tokenizer.from_str(text).get_added_tokens_decoder()
-    assert {number: token.content for number, token in special.items()} == {
-        0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>", len(vocabulary) - 1: "<mask>",
-    }  # fmt: skip
-    encoder, ours = Encoder(parse(text, "x")), Encoder(parse(trained("train", data_folder), "x"))
-    assert encoder.end_of_text == 2
-    assert encoder.encode(["a mill </s>"])[0].tolist() == ours.encode(["a mill </s>"])[0].tolist()

@@ -32,30 +32,6 @@ def test_a_run_with_wordpiece(corpus):
         assert np.flatnonzero(ids == 3).tolist() == bounds.tolist()  # [SEP] ends a document, and only that
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            ["tokenizer=wordpiece", "tokenizer.vocabulary_size=1024"],
-            "tokenizer.vocabulary_size: 1,024 tokens cannot hold what every such vocabulary holds "
-            "(5 special tokens, 2,000 for tokenizer.alphabet_size = 1,000); give at least 2,005, or fewer of these",
-        ),
-        (
-            ["tokenizer=word", "tokenizer.special_tokens=electra"],
-            "tokenizer.special_tokens: must be 'gpt', 'bert', 'roberta' or 't5' (got 'electra'); correct the value",
-        ),
-        (
-            ["tokenizer=file", "tokenizer.path=none.json"],
-            "tokenizer.path: cannot read 'none.json' (No such file or directory); give the path of the file",
-        ),
-    ],
-)
-def test_settings_that_cannot_work(settings, message):
-    found = headrace_here("plan", *settings)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.splitlines()[-1].endswith(message)
-
-
 def test_the_plan_knows_the_vocabulary_before_the_training():
     def vocabulary(*settings: str) -> str:
         (line,) = [line for line in headrace_here("plan", *settings).stdout.splitlines() if "vocabulary" in line]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from benchmarks.data.labelled_pages import labelled_pages
 from headrace.data_prep.columns.scorers import FileValues
 from headrace.data_prep.filters.urls import domain_table
-from headrace.data_prep.tokenization.given_tokenizer import _vocabulary
 from headrace.pipeline.command_line.model_options import file_lines
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import RepeatedNameError, each_once, repeated_names
@@ -98,7 +97,6 @@ STRICT = {
     "labelled pages": lambda path: list(labelled_pages([path])),
     "examples of SQuAD": lambda path: list(_articles(path)),
     "a table of sites": lambda path: domain_table(str(path)),
-    "a vocabulary": lambda path: _vocabulary(str(path)),
 }
 
 

@@ -19,7 +19,7 @@ from headrace.pipeline.commands import export, inspect
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.documents import document_path, forgetting, passages
+from headrace.pipeline.documents import forgetting
 from headrace.pipeline.documents.cleaning_effects import PERCENTS_KEPT, threshold_facts
 from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.documents.stored_documents import columns_in
@@ -114,16 +114,6 @@ def test_why_says_values_and_copies(corpus: Corpus) -> None:
         assert shown == str(copies) if copies else shown.startswith("0, not selected by ")
         assert len([fact for name, fact in facts if name == "row" and " from " in fact]) >= copies
         assert bool(copies) == any(name == "split" for name, _ in facts)
-
-
-def test_a_token_of_a_document_leads_to_it(corpus: Corpus) -> None:
-    shards, unique = TokenShards(corpus.artifact("tokens")), corpus.artifact("unique")
-    for shard in range(2):
-        for row, document in enumerate(read_documents(unique.shard("documents", shard, "jsonl.zst"))):
-            position = int(shards.bounds(shard)[row]) + 1
-            if position < int(shards.bounds(shard)[row + 1]):
-                facts = dict(passages.token_facts(corpus.steps, str(shard), str(position)))
-                assert facts["id"] == document.id
 
 
 def test_the_documents_of_a_step_are_selected(corpus: Corpus) -> None:
@@ -234,11 +224,6 @@ def test_export_has_the_columns(corpus: Corpus, tmp_path: Path) -> None:
     for row in rows:
         assert row["columns.characters"] == len(row["text"])
         assert (row["columns.perplexity"] is None) == (not row["text"])
-
-
-def test_a_document_without_values_is_explained(corpus: Corpus) -> None:
-    facts = dict(document_path.document_facts(corpus.steps, f"{corpus.second}:10"))
-    assert facts.get("column language", "none") == "none"
 
 
 def test_the_report_shows_columns_and_selection(corpus: Corpus, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import importlib.util
 import json
 import unicodedata
 from pathlib import Path
@@ -86,20 +85,6 @@ def alone(page: Document, filters: tuple) -> tuple[Drop | None, str]:
     page = copy.deepcopy(page)
     drop = next((drop for rule in filters if (drop := rule.judge(page))), None)
     return drop, page.text
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("icu4py"), reason="needs icu4py: pip install 'headrace[languages]'")
-def test_with_icu_thresholds_are_for_words_and_pages_are_kept(pages) -> None:
-    rule = router(filters=[{**entry, "counting": "icu"} for entry in ROUTER["filters"]])
-    assert {file.name.partition(" ")[0] for file in rule.raw_files()} == {"ICU", "language_values.json"}
-    assert [own.words for own in rule.route("th_Thai")[0].rules[1:4]] == [2, 3, 4]
-    assert [own.words for own in router().route("th_Thai")[0].rules[1:4]] == [6, 10, 13]
-    for language in ("zh", "ja", "th"):
-        own = [page for page in pages if page.metadata.get("language") == language]
-        verdicts = [[judge.judge(copy.deepcopy(page)) is None for page in own] for judge in (rule, router())]
-        assert len(own) == 5
-        assert sum(verdicts[0]) >= 4
-        assert sum(verdicts[1]) >= 4
 
 
 def test_it_equals_cleaning_each_language_alone(pages) -> None:
@@ -406,10 +391,3 @@ def test_wrong_files(tmp_path, content, error, message) -> None:
     with pytest.raises(error) as caught:
         read_values(str(path))
     assert message in str(caught.value)
-
-
-def test_scripts_of_the_texts_are_those_of_the_entries(data_folder) -> None:
-    rows = [json.loads(line) for line in read_lines(data_folder("language/sentences_75_languages.jsonl.zst"))][::40]
-    named = [(row["lang"], main_script(row["text"])) for row in rows]
-    right = sum(f"{first_code(language)}_{script}" in OWN for language, script in named)
-    assert right > 0.99 * len(named)
