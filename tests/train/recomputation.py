@@ -1,4 +1,5 @@
-"""Trains on two real ranks with and without recomputed activations, and compares the bits; see test_recomputation.py.
+"""Trains on two real ranks with and without recomputed activations, and compares the bits; with and without a padded
+vocabulary, and compares the numbers; see test_recomputation.py.
 
 python -m tests.train.recomputation
 """
@@ -13,16 +14,31 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.execution import pad_vocabulary, prepare_blocks
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
+from headrace.train.objectives.masked import Masked
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
 from tests.train.forks import on_ranks
-from tests.train.objectives.two_terms import ALBERT, PAIRS, encoder_batch
-
-CASES = (
-    (updates.SHAPES["gpt2-tied"], updates.CAUSAL, lambda: updates.batch(0), (0, 1, 2, 3), ("selective", "full")),
-    (ALBERT, PAIRS, lambda: encoder_batch(PAIRS), (3,), ("full",)),
+from tests.train.objectives.two_terms import (
+    ALBERT,
+    DENOISING,
+    ENCODER,
+    PAIRS,
+    TWO_STACKS,
+    denoising_batch,
+    denoising_vocabulary,
+    encoder_batch,
 )
-"""Model, objective, batch, ZeRO stages, and what is recomputed."""
+
+MASKED = Masked()
+T5_BATCH = denoising_batch(DENOISING, denoising_vocabulary())
+CASES = (
+    (updates.SHAPES["gpt2-tied"], updates.CAUSAL, lambda: updates.batch(0), (0, 1, 2, 3), ("selective", "full"), True),
+    (ALBERT, PAIRS, lambda: encoder_batch(PAIRS), (3,), ("full",), False),
+    (updates.SHAPES["llama-untied"], updates.CAUSAL, lambda: updates.batch(0), (3,), (), True),
+    (ENCODER, MASKED, lambda: encoder_batch(MASKED), (0,), (), True),
+    (TWO_STACKS, DENOISING, lambda: T5_BATCH, (2,), (), True),
+)
+"""Model, objective, batch, ZeRO stages, what is recomputed, and whether its vocabulary is padded, too."""
 
 
 def learnt(case: tuple, stage: int, recompute: str, ranks: Ranks, pads: bool = False) -> list[torch.Tensor]:
@@ -54,6 +70,8 @@ def compare(ranks: Ranks) -> None:
                 found = learnt(case, stage, recompute, ranks)
                 same = [torch.equal(one, other) for one, other in zip(found, expected, strict=True)]
                 assert all(same), f"stage {stage}, {recompute}"
+            if case[5]:
+                torch.testing.assert_close(learnt(case, stage, "none", ranks, True), expected, rtol=1e-6, atol=1e-6)
 
 
 if __name__ == "__main__":

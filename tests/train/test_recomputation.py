@@ -53,6 +53,6 @@ def test_every_stack_learns_the_same_bits_from_fewer_tensors(name, dropout):
 
 
 @pytest.mark.slow
-def test_every_stage_learns_the_same_bits_on_two_ranks():
+def test_every_stage_learns_the_same_on_two_ranks_also_with_a_padded_vocabulary():
     done = fork_server.run("tests.train.recomputation")
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.train.data.mixture import Mix, parts_of_order, training_data
+from headrace.train.data.mixture import Mix, training_data
 from headrace.train.engine.engine import Engine
 from tests.train.causal_rows import plain_loss
 from tests.train.loop.test_branch import same_training, stage
@@ -68,8 +68,3 @@ def test_it_goes_on_after_a_stop_and_not_with_other_rows(tmp_path, inputs, run_s
     with pytest.raises(ArtifactError, match=r"trained on other data: training\.unique_rows changed"):
         run_stage(stage(unique_rows=7, seen_rows=3, save_every=1), inputs, tmp_path / "stopped")
     same_training(run_stage(stage(unique_rows=6, seen_rows=3, save_every=1), inputs, tmp_path / "stopped"), whole)
-
-
-def test_all_rows_have_the_order_that_they_had(inputs):
-    assert "training.unique_rows" not in parts_of_order(0, inputs, Mix())
-    assert parts_of_order(0, inputs, Mix()) == parts_of_order(0, inputs, Mix(), None)

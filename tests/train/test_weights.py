@@ -160,7 +160,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
 @pytest.mark.parametrize(
     ("optimizer", "zero", "mixer"),
     [
-        *((optimizer, {"stage": 1}, "attention") for optimizer in ("stable_adamw", "muon", "adafactor")),
+        *((optimizer, {"stage": 1}, "attention") for optimizer in ("muon", "adafactor")),
         ("adamw", {"stage": 2, "offload": "optimizer"}, "attention"),
         ("adamw", {"stage": 3}, "lstm"),
     ],
@@ -310,14 +310,6 @@ def test_another_zero_stage_goes_on(tmp_path, inputs, run_stage):
             expected = losses
         assert losses == pytest.approx(expected, abs=1e-5)
         assert len(losses) == 12
-
-
-def test_other_data_is_refused(tmp_path, inputs, run_stage):
-    run_stage(stage(), inputs, tmp_path / "weights")
-    other = {**inputs, "tokens": Artifact(inputs["tokens"].folder)}
-    other["tokens"].manifest["counts"] = {}
-    with pytest.raises(ArtifactError, match=r"step 12 was trained on other data: tokens changed; bring that back, "):
-        run_stage(stage(), other, tmp_path / "weights")
 
 
 def test_rows_longer_than_the_context_are_refused(tmp_path, inputs, run_stage):

@@ -297,8 +297,8 @@ class Footprint:
         )
 
 
-MemoryChange = tuple[Footprint, str]
-"""A training with other settings, and these."""
+Changes = dict[str, Any]
+"""Setting → value: what a training would have otherwise."""
 
 
 def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
@@ -309,55 +309,46 @@ def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
     if footprint.memory(micro_rows).peak <= memory_bytes:
         return ""
     ways = [f"training.micro_batch_rows={rows}"] if (rows := footprint.largest_micro_rows(memory_bytes)) else []
-    ways += _ways(_changes(footprint), micro_rows, memory_bytes)
-    ways = ways or [*itertools.islice(_ways(_offloaded(footprint), micro_rows, memory_bytes), 1)]  # the slowest way
+    ways += _ways(footprint, {}, micro_rows, memory_bytes)
+    if not ways and footprint.zero.offload == "none" and isinstance(footprint.optimizer, Elementwise):
+        first = {"zero.offload": "optimizer"} | ({} if footprint.stage else {"zero.stage": 1})  # the slowest way
+        ways = [*itertools.islice(_ways(footprint, first, micro_rows, memory_bytes), 1)]
     return "give " + ", or ".join([*ways, "more or larger GPUs"])
 
 
-def _ways(changes: Iterator[list[MemoryChange]], micro_rows: int, memory_bytes: float) -> Iterator[str]:
-    """Yields the settings that make it fit: of alternatives the one with the most rows, of equal ones the first."""
-    for alternatives in changes:
+def _ways(footprint: Footprint, first: Changes, micro_rows: int, memory_bytes: float) -> Iterator[str]:
+    """Yields settings that make it fit: ``first`` and one change. Of alternatives it is the one with the most rows, of
+    equal ones the one that costs least time."""
+    begun = _changed(footprint, first)
+    alone: list[Changes] = [{}] if first else []
+    for alternatives in (alone, *_alternatives(begun)):
         fitting = [
-            (min(micro_rows, changed.largest_micro_rows(memory_bytes)), setting) for changed, setting in alternatives
+            (min(micro_rows, changed.largest_micro_rows(memory_bytes)), changes)
+            for changes in alternatives
+            for changed in [_changed(begun, changes)]
+            if can_recompute(changed.training, changed.stage, changed.model)
         ]
-        rows, setting = max(fitting, key=operator.itemgetter(0), default=(0, ""))
+        rows, changes = max(fitting, key=operator.itemgetter(0), default=(0, {}))
         if rows:
-            yield setting + (f" training.micro_batch_rows={rows}" if rows < micro_rows else "")
+            settings = first | changes | ({"training.micro_batch_rows": rows} if rows < micro_rows else {})
+            yield " ".join(f"{name}={value}" for name, value in settings.items())
 
 
-def _changes(footprint: Footprint) -> Iterator[list[MemoryChange]]:
-    """Yields alternatives that need less memory, the one that costs least time first."""
+def _alternatives(footprint: Footprint) -> Iterator[list[Changes]]:
+    """Yields changes that need less memory, the one that costs least time first."""
     kinds = get_args(Recompute)
-    trainings = [
-        dataclasses.replace(footprint.training, recompute=kind)
-        for kind in kinds[kinds.index(footprint.training.recompute) + 1 :]
-    ]
-    yield [
-        (dataclasses.replace(footprint, training=training), f"training.recompute={training.recompute}")
-        for training in trainings
-        if can_recompute(training, footprint.stage, footprint.model)
-    ]
-    stages = [2] * (footprint.stage == 1 and footprint.zero.offload != "none")  # then gradients leave the GPU, too
-    stages += [3] * (footprint.stage < 3 and footprint.ranks > 1)
-    for stage in stages:
-        if can_recompute(footprint.training, stage, footprint.model):
-            yield [(_with_zero(footprint, stage=stage), f"zero.stage={stage}")]
+    yield [{"training.recompute": kind} for kind in kinds[kinds.index(footprint.training.recompute) + 1 :]]
+    if footprint.stage == 1 and footprint.zero.offload != "none":  # then gradients leave the GPU, too
+        yield [{"zero.stage": 2}]
+    if footprint.stage < 3 and footprint.ranks > 1:
+        yield [{"zero.stage": 3}]
 
 
-def _with_zero(footprint: Footprint, **changes: Any) -> Footprint:
-    """Returns the training with other fields of ``zero``."""
-    return dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, **changes))
-
-
-def _offloaded(footprint: Footprint) -> Iterator[list[MemoryChange]]:
-    """Yields the training with its states in CPU memory, alone and then with each other change, and these settings."""
-    if footprint.zero.offload != "none" or not isinstance(footprint.optimizer, Elementwise):
-        return
-    changed, setting = _with_zero(footprint, offload="optimizer", stage=footprint.stage or 1), "zero.offload=optimizer"
-    first_stage = " zero.stage=1" * (footprint.stage == 0)
-    yield [(changed, setting + first_stage)]
-    for alternatives in _changes(changed):
-        yield [
-            (further, f"{setting}{'' if other.startswith('zero.stage') else first_stage} {other}")
-            for further, other in alternatives
-        ]
+def _changed(footprint: Footprint, changes: Changes) -> Footprint:
+    """Returns the training with other settings of ``training`` and ``zero``."""
+    for setting, value in changes.items():
+        group, name = setting.split(".")
+        footprint = dataclasses.replace(
+            footprint, **{group: dataclasses.replace(getattr(footprint, group), **{name: value})}
+        )
+    return footprint

@@ -28,19 +28,15 @@ from headrace.train.training_config import TrainingConfig
 class LossGuard:
     """The rule of OLMo-core's SkipStepOptimizer (6 deviations, 128 steps), for the loss alone."""
 
-    sigma: float | None
-    """None: no step is left out."""
-    window_steps: int
-    rollback_every: int | None
-    """None: a spike's own update is left out, and no other."""
+    training: TrainingConfig
     prints: bool
     """Whether to print spikes to the log; one rank does."""
     stage: str = "weights"
     """The name of the stage, for messages."""
 
-    @classmethod
-    def of(cls, training: TrainingConfig, prints: bool, stage: str) -> "LossGuard":
-        return cls(training.spike_sigma, training.spike_window_steps, training.spike_rollback_every, prints, stage)
+    @property
+    def sigma(self) -> float | None:
+        return self.training.spike_sigma
 
     def is_spike(self, state: State, loss: float) -> bool:
         """Whether the step after ``state``, whose ``loss`` all ranks know, is to be left out.
@@ -53,13 +49,13 @@ class LossGuard:
         if not math.isfinite(loss):
             remedy = "lower the learning rate, lengthen the warm-up or clip the gradient"
             raise TaskError(self.stage, f"the loss of step {state.step + 1} is {loss}", remedy)
-        if self.sigma is None or len(state.losses) < max(2, self.window_steps // 2):
+        if self.sigma is None or len(state.losses) < max(2, self.training.spike_window_steps // 2):
             return False
         return loss - statistics.fmean(state.losses) > self.sigma * statistics.stdev(state.losses)
 
     def back_to(self, step: int) -> int:
         """Returns the step whose checkpoint training continues from after a spike at ``step``; 0: none."""
-        return rollback_step(step - 1, self.rollback_every)
+        return rollback_step(step - 1, self.training.spike_rollback_every)
 
     def noted(self, state: State, loss: float, is_spike: bool) -> State:
         """Returns ``state`` with the loss of the step that led to it.
@@ -77,7 +73,9 @@ class LossGuard:
                 line = f"{losses}: back to the weights of step {kept_step}"
                 print(f"headrace: {line}", file=sys.stderr, flush=True)
                 send("spike", self.stage, line)
-        return dataclasses.replace(state, losses=[*state.losses, loss][-self.window_steps :], left_out=left_out)
+        return dataclasses.replace(
+            state, losses=[*state.losses, loss][-self.training.spike_window_steps :], left_out=left_out
+        )
 
     def noted_without_targets(self, state: State) -> State:
         """Returns ``state`` with the step that led to it among those without an update. It has no loss."""

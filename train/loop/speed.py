@@ -9,13 +9,9 @@ All ranks end an update together, so the time of an update does not show which o
 waits for no other rank: ZeRO's stage 3 gathers the weights before it. (Layers with shared weights are the exception:
 DeepSpeed gathers theirs inside, and all ranks look alike.) With ``training.sequence_ranks`` the ranks that compute rows
 together wait for each other in each block, so they are compared as groups.
-
-``logs/rank_times.jsonl`` has the times of all ranks: one object a row of the log, with ``step``, ``seconds`` (of the
-layers) and ``wait_seconds`` (for the others) of a mean update, each a list by rank. No decision depends on it.
 """
 
 import dataclasses
-import json
 import re
 import statistics
 import sys
@@ -29,7 +25,6 @@ import torch
 from torch import nn
 
 from headrace.pipeline.core import work_log
-from headrace.pipeline.core.artifact_files import make
 from headrace.train.cost.flops import PEAK_FLOPS
 from headrace.train.distributed.processes import Ranks, gather, total
 from headrace.train.model.layers import Block
@@ -38,8 +33,6 @@ SLOW = 1.2
 """A rank is slow when it takes so many times as long as the median rank."""
 SLOW_SECONDS = 0.005
 """A difference below this in the layers of an update is the operating system's."""
-RANK_TIMES = "logs/rank_times.jsonl"
-"""The path of the file with the times of all ranks, below the artifact's folder."""
 SLOW_ROWS = 3
 """A rank is named after so many rows of the log in a row in which it was slow."""
 
@@ -151,7 +144,7 @@ class Stragglers:
         self._updates += 1
         self._wait_seconds += wait_seconds
 
-    def read(self, step: int) -> dict[str, float]:
+    def read(self) -> dict[str, float]:
         """Compares the ranks in the updates since the last reading; all of them call it. Rank 0 names slow ones.
 
         slowest_rank         its number
@@ -168,7 +161,6 @@ class Stragglers:
         seconds, waits = all_values[::2], all_values[1::2]
         if ranks.first:
             self._name_slow(seconds)
-            self._write(step, seconds, waits)
         slowest, median = max(range(ranks.world), key=seconds.__getitem__), statistics.median(seconds)
         ratio = seconds[slowest] / median if median else 1.0
         return {"slowest_rank": slowest, "slowest_rank_ratio": ratio, "rank_wait_seconds": max(waits)}
@@ -181,18 +173,6 @@ class Stragglers:
         for first, slow in slow_of.items():
             if self._slow_rows[first] == SLOW_ROWS:
                 report(slow, self._folder, self._ranks.device)
-
-    def _write(self, step: int, seconds: Sequence[float], waits: Sequence[float]) -> None:
-        """Appends the times of all ranks to RANK_TIMES."""
-        row = {"step": step, "seconds": _rounded(seconds), "wait_seconds": _rounded(waits)}
-        path = self._folder / RANK_TIMES
-        make(path.parent)
-        with path.open("a") as stream:
-            stream.write(f"{json.dumps(row)}\n")
-
-
-def _rounded(seconds: Sequence[float]) -> list[float]:
-    return [round(value, 6) for value in seconds]
 
 
 def peak_flops(device: torch.device) -> float | None:

@@ -121,7 +121,7 @@ def train(
         TaskError: when the loss is not finite.
     """
     training, ranks = job.training, job.engine.ranks
-    guard = LossGuard.of(training, ranks.first, job.stage)
+    guard = LossGuard(training, ranks.first, job.stage)
     saved_step = state.step
     speed: dict[str, int] = {}
     ahead = Prefetch[tuple[int, int], Update](lambda position: load(job, *position))
@@ -211,7 +211,7 @@ def metrics(job: TrainerParts, guard: LossGuard, state: State, totals: Totals, r
     values = losses(job.objective, "loss", result.sums, totals.counts)
     norm = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
     values |= {"learning_rate": result.learning_rate, **norm, **job.meter.read()}
-    values |= job.stragglers.read(state.step)
+    values |= job.stragglers.read()
     if state.loss_scale is not None:
         values |= {"loss_scale": state.loss_scale.factor, "overflows": state.loss_scale.overflows}
     return values | guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}

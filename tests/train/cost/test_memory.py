@@ -261,10 +261,8 @@ def ratio(module: str, *arguments: str) -> float:
         "llama",
         "modernbert",
         "muon-3",
-        "gpt2-recomputed",
         "gpt2-selective",
         "lstm",
-        "window_mlp",
     ],
 )
 def test_real_updates_take_what_was_counted(case):

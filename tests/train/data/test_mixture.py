@@ -129,16 +129,6 @@ OWN, OTHER = {"name": "a", "weight": 1}, {"name": "b", "weight": 1, "packed": "r
             {"sources": [OWN], "curriculum": [{"from_tokens": n, "weights": {"a": 1}} for n in (7, 7)]},
             "mixture.curriculum: from_tokens are [7, 7]; give rising numbers above 0",
         ),
-        (
-            {"sources": [OWN], "curriculum": [{"from_tokens": 0, "weights": {"a": 1}}]},
-            "curriculum.0.from_tokens: must be at least 1 (got 0); correct the value",
-        ),
-        ({"sources": [{"name": "a"}]}, "sources.0.weight: is missing; give it a value"),
-        ({"sources": [OWN | {"weight": -1}]}, "sources.0.weight: must be at least 0 (got -1); correct the value"),
-        (
-            {"sources": [OWN | {"weight": math.inf}]},
-            "sources.0.weight: must be a finite number (got inf); correct the value",
-        ),
     ],
 )
 def test_what_is_no_mixture_is_refused(values, message):

@@ -45,15 +45,6 @@ def test_batches_of_any_size_continue_one_sequence_across_epochs(seed, rows, fir
     assert np.concatenate(pieces).tolist() == one_by_one
 
 
-@settings(max_examples=30)
-@given(rows=st.integers(1, 60), resumed=st.integers(0, 300))
-def test_resuming_does_not_shift_later_epochs(rows, resumed):
-    order = Order(1, rows)
-    straight = np.concatenate([order.batch(seen, 14) for seen in range(0, 420, 14)])
-    again = order.batch(resumed, 120)
-    assert again.tolist() == straight[resumed : resumed + 120].tolist()
-
-
 def check_lives(loading: type[Loading], rows: int, lives: list[Life]) -> None:
     """Each epoch has each row once, in the order of its seed, after kills, losses and changes of ranks."""
     order = Order(7, rows)
@@ -78,14 +69,6 @@ def test_the_mistakes_of_others_would_be_found(mistake):
 
     with pytest.raises(AssertionError):
         check()
-
-
-def test_the_last_batch_of_an_epoch_ends_where_the_next_one_begins():
-    """30 rows in batches of 24: the second batch is the last 6 of epoch 0 and the first 18 of epoch 1."""
-    order = Order(7, 30)
-    epochs = [order.permuted(epoch, np.arange(30)).tolist() for epoch in (0, 1)]
-    assert order.batch(24, 24).tolist() == epochs[0][24:] + epochs[1][:18]
-    assert order.batch(30, 30).tolist() == epochs[1]
 
 
 @given(ranks=st.sampled_from([1, 2, 3, 4, 6, 12]), seen=st.integers(0, 500))
@@ -143,7 +126,7 @@ def test_epochs_and_seeds_differ():
             assert (orders[a] == orders[b]).sum() < 10
 
 
-@pytest.mark.parametrize("rows", [5, 37, 200])
+@pytest.mark.parametrize("rows", [5, 37])
 def test_every_row_is_equally_likely_at_every_place(rows):
     """Pearson's chi-square of row numbers at the first position over seeds stays within 5 standard deviations."""
     draws = 40 * rows
@@ -151,11 +134,6 @@ def test_every_row_is_equally_likely_at_every_place(rows):
     counts = np.bincount(first, minlength=rows)
     chi_square = ((counts - 40) ** 2 / 40).sum()
     assert abs(chi_square - (rows - 1)) < 5 * np.sqrt(2 * (rows - 1))
-
-
-def test_all_orders_of_four_rows_occur():
-    orders = {tuple(Order(seed, 4).batch(0, 4).tolist()) for seed in range(1_000)}
-    assert len(orders) == 24
 
 
 def test_neighbours_do_not_stay_together():

@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.configuration.option_values import option_values
-from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
@@ -216,23 +213,3 @@ def test_no_default_that_changed_decides(stage, precision, clip, clipped_by_deep
     assert config["bf16"]["check_grad_overflow"] is read.bfloat16_config.check_grad_overflow is (precision == "bf16")
     assert (read.optimizer_name, read.scheduler_name, read.gradient_predivide_factor) == (None, None, 1.0)
     assert (read.train_batch_size, read.gradient_accumulation_steps, read.train_micro_batch_size_per_gpu) == (8, 1, 8)
-
-
-def test_every_yaml_decodes():
-    for group, kind in (("zero", ZeroConfig), ("training", TrainingConfig)):
-        for option in groups()[group]:
-            decode(kind, option_values(group, option))
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"steps": 0}, "steps: must be at least 1 (got 0); correct the value"),
-        ({"gradient_clip": -1.0}, "gradient_clip: must be above 0 (got -1.0); correct the value"),
-        ({"batch_row": 8}, "batch_row: unknown key 'batch_row'; did you mean 'batch_rows'?"),
-    ],
-)
-def test_impossible_settings_are_refused(values, message):
-    with pytest.raises(ConfigError) as error:
-        decode(TrainingConfig, {"steps": 1, "batch_rows": 8} | values)
-    assert str(error.value) == message

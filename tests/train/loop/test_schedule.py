@@ -54,11 +54,6 @@ def test_each_decay_is_its_published_formula(shape, expected):
     assert found == sorted(found, reverse=True)
 
 
-def test_a_half_in_5000_steps_is_minicpms():
-    schedule = WarmupStableDecay(warmup_steps=0, decay_fraction=0.1, final_fraction=0.25, shape="exponential")
-    assert [schedule.factor(step, 100_000) for step in (90_000, 95_000, 100_000)] == pytest.approx([1, 0.5, 0.25])
-
-
 def test_an_exponential_decay_to_nothing_is_refused():
     with pytest.raises(ConfigError) as error:
         WarmupStableDecay(warmup_steps=0, shape="exponential")

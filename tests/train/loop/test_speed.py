@@ -1,6 +1,5 @@
 """A slow rank is found by what it computes, not by how long its updates take, and its node is left out."""
 
-import json
 import re
 import socket
 from pathlib import Path
@@ -12,7 +11,6 @@ from headrace.pipeline.core import work_log
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.distributed.processes import Ranks
 from headrace.train.loop.speed import (
-    RANK_TIMES,
     SLOW_ROWS,
     BlockClock,
     Meter,
@@ -75,11 +73,6 @@ def test_the_slow_one_of_two_real_ranks_is_named_once(tmp_path, inputs, zero_sta
     named = re.findall(r"weights: rank (\d) \((\S+)\) takes [12]\.\d times as long as the median for", done.stderr)
     assert named == [("1", node)]
     assert work_log.bad_nodes(tmp_path / "weights") == [], "ranks on a CPU"
-    times = [json.loads(line) for line in (tmp_path / "weights" / RANK_TIMES).read_text().splitlines()]
-    assert [one["step"] for one in times] == [row["step"] for row in rows]
-    for one, row in zip(times, rows, strict=True):
-        assert one["seconds"][1] > one["seconds"][0]
-        assert max(one["wait_seconds"]) == pytest.approx(row["rank_wait_seconds"], abs=1e-6)
 
 
 def test_evaluation_is_not_counted():
@@ -96,7 +89,7 @@ def test_evaluation_is_not_counted():
 def test_a_single_rank_is_compared_with_nothing(tmp_path):
     alone = Stragglers(updates.first_model("gpt2-tied"), Ranks(0, 1, 0, 1), tmp_path)
     alone.updated(1.0)
-    assert alone.read(1) == {}
+    assert alone.read() == {}
     assert not list(tmp_path.iterdir())
 
 

@@ -21,7 +21,6 @@ from headrace.train.inference.inference_model import open_exported
 from headrace.train.loop import validation
 from headrace.train.loop.validation import InLoopEvaluation
 from headrace.train.model.transformer import Transformer
-from headrace.train.training_config import TrainingConfig
 from tests.train import fork_server
 from tests.train.test_weights import BENCHMARKS, settings, stage
 
@@ -128,13 +127,6 @@ def test_without_benchmarks_there_is_nothing_to_score():
     assert str(error.value) == (
         "training.evaluate_every: is 3, and evaluation has no benchmarks; give it some, or null"
     )
-
-
-@pytest.mark.parametrize("name", ["evaluate_every", "evaluate_items"])
-def test_no_step_and_no_item_is_refused(name):
-    with pytest.raises(ConfigError) as error:
-        decode(TrainingConfig, {"steps": 1, "batch_rows": 1, name: 0})
-    assert str(error.value) == f"{name}: must be at least 1 (got 0); correct the value"
 
 
 def test_a_broken_file_is_found_before_the_first_step(tmp_path, inputs, run_stage):
