@@ -34,7 +34,7 @@ from headrace.pipeline.core.settings import (
     with_paths,
 )
 from headrace.pipeline.tracking.notices import AnyNotifier, NoNotices
-from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
 from headrace.train.distillation_config import Distillation

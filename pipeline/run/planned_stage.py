@@ -149,7 +149,7 @@ class TaskExecutor:
         except WorkerEndedError as ended:
             raise moved(self.folder) or self._without_worker(ended, log) from None
         if failed:
-            raise self._error(failed, log)
+            raise moved(self.folder) or self._error(failed, log)
 
     def _without_worker(self, ended: WorkerEndedError, log: Path) -> TaskError:
         if start_error := str(ended):

@@ -38,7 +38,6 @@ from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, load
 from headrace.pipeline.run.rank import exit_with
-from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.tracker import (
     RECORD,
     ScoresByBenchmark,
@@ -52,6 +51,7 @@ from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
     RunFacts,
+    Tracking,
     errors_explained,
     finish,
     group_of,

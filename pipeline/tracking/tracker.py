@@ -32,11 +32,11 @@ from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.metrics_file import METRICS, MetricsFile, read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
     RunFacts,
+    Tracking,
     finish,
     opened,
     place_of,

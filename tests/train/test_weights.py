@@ -21,7 +21,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableE
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import canonical, decode
-from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.mixture import Mix, training_data

@@ -15,7 +15,7 @@ from typing import Any
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, Stage, raw_file
 from headrace.pipeline.core.text_files import stored_path
-from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.order import Order
 from headrace.train.engine.zero import check_offload, check_recomputation, deepspeed_config, plan_batches

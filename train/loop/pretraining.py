@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import RawFile, Stage, refuse_changes
-from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mix
 from headrace.train.distillation_config import TEACHER, Distillation

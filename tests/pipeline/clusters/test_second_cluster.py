@@ -125,7 +125,6 @@ def test_its_ranks_train_together(headrace: Headrace, queue: Path) -> None:
     ("settings", "message"),
     [
         (["nowhere:Files"], "cluster.type: 'nowhere:Files' names no class: there is no file nowhere.py here"),
-        (["own_cluster:Fils"], "own_cluster.py has no cluster 'Fils'; did you mean 'Files'?"),
         (["own_cluster:Files", "+cluster.width=0"], "cluster.width: must be at least 1"),
         (["broken:Files"], "broken.py, line 1: NameError: name 'x' is not defined; correct the file"),
     ],

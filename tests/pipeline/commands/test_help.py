@@ -147,11 +147,8 @@ def test_no_secret_of_an_own_preset_is_shown(mine: Callable[[str, str], Path]) -
     ("text", "wrong"),
     [
         ("type: [\n", "line 2: expected the node content, but found '<stream end>'; correct the YAML"),
-        ("- jsonl\n", "holds no settings; write KEY: VALUE, one in a line"),
         ("type: \xff\n", "cannot be read ("),
         ("defaults: [nope, _self_]\n", "extends the unknown option 'nope'; known: "),
-        ("defaults: [mine, _self_]\n", "extends itself (defaults: mine); take it out, or rename the file"),
-        ("defaults: 3\n", "in 'source/mine', defaults must be a list (got int); correct the file of the option"),
     ],
 )
 def test_a_broken_preset_of_ones_own(mine: Callable[[str, str], Path], text: str, wrong: str) -> None:

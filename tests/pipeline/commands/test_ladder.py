@@ -131,13 +131,6 @@ def test_a_budget_is_flop_or_hours_of_a_gpu():
         assert str(error.value) == wrong
 
 
-def test_a_grid_too_small_for_its_budget_starts_nothing(corpus, started):
-    line = [*corpus.overrides, *OWN]
-    result = headrace_here("ladder", "--sizes", "16,32", "--budget=1e12", *line)
-    assert (result.returncode, started) == (2, [])
-    assert result.stderr.splitlines()[-1].startswith("headrace: --budget: a law needs 3 sizes and 3 token counts")
-
-
 @pytest.mark.slow
 def test_real_trainings_go_on_after_a_kill(tmp_path):
     corpus = build(tmp_path, "none")

@@ -21,7 +21,7 @@ from headrace.pipeline.core.extras import (
     require,
     uncollected,
 )
-from headrace.pipeline.tracking.settings import KEY, Tracking
+from headrace.pipeline.tracking.wandb_run import KEY, Tracking
 from tests.small_runs import page
 
 ROOT = Path(__file__).parents[3]

@@ -6,8 +6,8 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.report.score_history import CHECKPOINT_SCORES, IN_LOOP, points
-from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.tracker import Tracker
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.train.evaluation.score_rows import Metric
 
 

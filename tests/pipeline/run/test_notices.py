@@ -208,13 +208,6 @@ def test_all_indices_of_an_array_that_fail_are_one_notice(
     assert (notice["event"], notice["text"]) == ("died", "texts: no luck; try again")
 
 
-def test_the_job_of_the_report_tells_the_end(settings: list[str], tmp_path: Path) -> None:
-    run_json = saved(settings)
-    assert worker.main([str(run_json), "texts..report", "1"]) == 0
-    finished()
-    assert [notice["event"] for notice in told(tmp_path, 1)] == ["ended"]
-
-
 ENDS: list[tuple[list[str], bool, str]] = [
     (["8|N/A|TIMEOUT|TimeLimit|mill"], False, "TIMEOUT"),
     (["8|N/A|CANCELLED|None|mill"], False, "CANCELLED before it ran, job 8"),
@@ -262,18 +255,6 @@ def test_the_last_job_of_a_chain_that_is_whole_tells_that_it_ended_once(settings
     shutil.rmtree(run_json.parent / notices.MARKS)  # the job of the report died before it told anybody
     notice_program.main(run_json, notice_program.LAST)
     assert [notice["event"] for notice in told(tmp_path, 2)] == ["ended", "ended"]
-
-
-def test_whatever_ends_a_local_run_is_told(
-    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any) -> None:
-        raise TaskError("mirror", "is full", "make room")
-
-    monkeypatch.setattr(run_execution.MirroredRun, "publish", full)
-    assert headrace_here(*settings).returncode == 1
-    (notice,) = told(tmp_path, 1)
-    assert (notice["event"], notice["text"]) == ("died", "mirror: is full; make room")
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.run import worker
 from headrace.pipeline.run.planner import load, save
 from headrace.pipeline.tracking import tracker
-from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.stage_runs import CLAIM
 from headrace.pipeline.tracking.tracker import RECORD, Recorder
+from headrace.pipeline.tracking.wandb_run import Tracking
 from tests.command_line import headrace_here
 from tests.pipeline.run.conftest import fake
 from tests.pipeline.run.fake_slurm import FakeSlurm

@@ -13,10 +13,9 @@ import pytest
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.metrics_file import new_metrics, read_metrics
 from headrace.pipeline.tracking import wandb_run
-from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.stage_runs import rebuild
 from headrace.pipeline.tracking.tracker import Tracker
-from headrace.pipeline.tracking.wandb_run import grouped
+from headrace.pipeline.tracking.wandb_run import Tracking, grouped
 from tests.pipeline.tracking.wandb_records import offline_runs
 from tests.pipeline.tracking.wandb_server import FAULTS, MORE_FAULTS, server
 
@@ -321,7 +320,7 @@ def test_an_offline_run_does_not_ask_wandbs_server(tmp_path: Path, monkeypatch: 
     script = """
 import sys
 from pathlib import Path
-from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.pipeline.tracking.wandb_run import opened
 run = opened(Path(sys.argv[1]), Tracking(), "run", {})
 run.log({"loss": 2.0})
@@ -345,7 +344,7 @@ def test_a_finished_offline_run_is_whole_if_wandbs_service_is_killed_then(
     script = """
 import contextlib, os, signal, sys
 from pathlib import Path
-from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.pipeline.tracking.wandb_run import finish, opened
 for name in ("a", "b"):
     run = opened(Path(sys.argv[1]), Tracking(), name, {})
