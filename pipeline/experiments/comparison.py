@@ -261,7 +261,7 @@ def compared_metrics(runs: Sequence[Contestant]) -> Iterator[ComparedMetric]:
         for name in dict.fromkeys(metric.name for scores in scored for metric in scores.whole):
             metrics, kind = [run.metric(benchmark, name) for run in runs], kind_of(name)
             if sum(metric is not None for metric in metrics) >= 2:
-                others = [difference_of(kind, outcomes[0], own) for own in outcomes[1:]]
+                others = [difference_of(kind, outcomes[0], other) for other in outcomes[1:]]
                 yield ComparedMetric(benchmark, scored[0].shots, kind, metrics, others)
 
 

@@ -297,8 +297,8 @@ def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Seque
         ConfigError: when its settings are wrong, naming the arm.
     """
     merged = list[str]()
-    own = [f"name={name}-{size}-{arm}", f"until={study.last_stage}"]
-    for part in (study.overrides, study.arms[arm], overrides, own):
+    named = [f"name={name}-{size}-{arm}", f"until={study.last_stage}"]
+    for part in (study.overrides, study.arms[arm], overrides, named):
         merged = replaced(merged, part)
     try:
         planned = StudyArm.of(arm, merged)

@@ -66,8 +66,8 @@ def dataset_card(
 
     ``versions`` are those of the packages that made it, by default the installed ones.
     """
-    own = installed() if versions is None else versions
-    stated = {package: own.get(package, "not installed") for package in PACKAGES}
+    known = installed() if versions is None else versions
+    stated = {package: known.get(package, "not installed") for package in PACKAGES}
     return "\n".join(_dataset_lines(name, exported, artifacts, stated)) + "\n"
 
 
@@ -190,11 +190,11 @@ def _sources(artifacts: Mapping[str, Artifact], licences: Mapping[str, "Counter[
 
 def installed() -> dict[str, str]:
     """Returns the versions of PACKAGES that are installed."""
-    own = {}
+    versions = {}
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            own[package] = importlib.metadata.version(package)
-    return own
+            versions[package] = importlib.metadata.version(package)
+    return versions
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

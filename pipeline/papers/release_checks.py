@@ -243,7 +243,7 @@ def scored_again(release: Release, draw: random.Random) -> Finding:
         return Finding(SCORES, UNCHECKED, "the run has tasks of lm-evaluation-harness alone")
     name = draw.choice(sorted(stage.evaluation.benchmarks))
     chosen = dataclasses.replace(stage, evaluation=stage.evaluation.only({name}), planned=None)
-    inputs = {own: release.artifact(own).folder for own in stage.inputs}
+    inputs = {name: release.artifact(name).folder for name in stage.inputs}
     with tempfile.TemporaryDirectory(prefix="headrace-") as root:
         again = PlannedStage.of(chosen, Path(root), inputs, planned.shards)
         if changed := [file for file in again.description["raw_files"] if file not in artifact.manifest["raw_files"]]:
@@ -268,8 +268,8 @@ def _answers(name: str) -> str:
 def _scored(artifact: Artifact, name: str) -> list[Any]:
     """Returns the answers to the items of the benchmark ``name``, and its metrics."""
     answers = [orjson.loads(line) for line in read_lines(artifact.path(_answers(name)))]
-    (own,) = (own for own in read_json(artifact.path(TABLE_OF))["benchmarks"] if own["name"] == name)
-    return [answers, own["metrics"]]
+    (row,) = (row for row in read_json(artifact.path(TABLE_OF))["benchmarks"] if row["name"] == name)
+    return [answers, row["metrics"]]
 
 
 def _answer_deviation(before: Any, now: Any) -> float:

@@ -166,7 +166,9 @@ def _reproduction(release: Release) -> Iterator[str]:
     words = [word for word in release.run.overrides if setting_of(word) != "root"]
     yield f"    {shlex.join(['headrace', *words])}"
     yield from ("", "`run.json` has every setting, also those at their defaults. Each stage must get this address:", "")
-    yield from table(("stage", "address"), ((name, own.folder.name) for name, own in release.artifacts.items()))
+    yield from table(
+        ("stage", "address"), ((name, artifact.folder.name) for name, artifact in release.artifacts.items())
+    )
     yield from ("", "Then `headrace release --check DIR` also compares the data of this root with the release.")
 
 

@@ -106,8 +106,8 @@ def addresses(release: Release) -> Finding:
     for stage in release.run.stages:
         if stage.name not in release.artifacts:
             differing += [f"{label_of(stage.folder)} is not in the release"] * (stage.name in release.facts["machines"])
-        elif (own := label_of_manifest(release.artifacts[stage.name].manifest)) != label_of(stage.folder):
-            differing.append(f"{label_of(stage.folder)} has the manifest of {own}")
+        elif (label := label_of_manifest(release.artifacts[stage.name].manifest)) != label_of(stage.folder):
+            differing.append(f"{label_of(stage.folder)} has the manifest of {label}")
     number = len(release.artifacts)
     return compared("addresses", differing, f"{number} addresses are hashes of settings, inputs and raw files")
 
@@ -124,11 +124,11 @@ def _data(release: Release, name: str, artifact: Artifact) -> Finding:
     elif not is_whole(folder):
         return Finding(subject, UNCHECKED, f"{folder} is not there; give root=FOLDER, or headrace mirror pull it")
     try:
-        own = Artifact(folder)
-        records = records_of(own)
+        stored = Artifact(folder)
+        records = records_of(stored)
     except ArtifactError as error:
         return compared(subject, [str(error)], "")
-    if own.identity != artifact.identity:
+    if stored.identity != artifact.identity:
         return compared(subject, [f"{folder} has other results than the release"], "")
     damaged = [name for name, record in records.items() if not _has(folder / name, record.sha256)]
     differing = [f"{folder / name} is damaged or missing" for name in damaged]

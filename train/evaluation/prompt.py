@@ -270,11 +270,11 @@ class ChatPrompts:
             problem = "is own, and training.evaluate_every scores checkpoints, which have no chat template"
             raise ConfigError(TEMPLATE, problem, remedy)
 
-    def form(self, own: ChatTemplate | None, special: Mapping[str, str]) -> PromptForm:
+    def form(self, of_model: ChatTemplate | None, special: Mapping[str, str]) -> PromptForm:
         """Returns the form of prompts.
 
         Args:
-            own: the template of the model; None: it has none.
+            of_model: the template of the model; None: it has none.
             special: role (``eos_token``, …) → special token of the model, for the template of a file.
 
         Raises:
@@ -284,10 +284,10 @@ class ChatPrompts:
             return PromptForm()
         if self.template != "own":
             template = ChatTemplate(_text(self.template), special)
-        elif own is None:
+        elif of_model is None:
             raise ConfigError(TEMPLATE, "is own, and the model has no chat template", "give the path of a template")
         else:
-            template = own
+            template = of_model
         return PromptForm(template, self.examples, self.system or "", template.takes_system)
 
 

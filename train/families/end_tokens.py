@@ -89,9 +89,9 @@ def write_generation_config(folder: Path, ends: Iterable[int]) -> None:
     config, file = read_hf_config(folder), folder / GENERATION_CONFIG
     values = {name: config[name] for name in OF_TOKENS if config.get(name) is not None}
     values |= _object(file) if file.is_file() else {}
-    own = _ids(file, values.get(FIELD))
-    further = sorted(set(ends) - set(own))
+    known = _ids(file, values.get(FIELD))
+    further = sorted(set(ends) - set(known))
     if further:
-        values[FIELD] = [*own, *further]
+        values[FIELD] = [*known, *further]
     if further or not file.is_file():
         write_json(file, values)

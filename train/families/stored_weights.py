@@ -117,8 +117,8 @@ def stored_tensors(files: Sequence[Path], names: WeightNames, wanted: Collection
         except SafetensorError as error:
             raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
         for name in stored:
-            if (own := _class_name(name, names.prefix, wanted)) is not None:
-                places.setdefault(own, []).append(StoredTensor(file, name))
+            if (weight := _class_name(name, names.prefix, wanted)) is not None:
+                places.setdefault(weight, []).append(StoredTensor(file, name))
     return places
 
 

@@ -89,5 +89,5 @@ def exported_family(
 def task_names(family: Family, config: ModelConfig, kind: TaskKind) -> WeightNames:
     """Returns the names of the weights of a model of ``family`` with this kind of head."""
     names, head = family.names(config), family.task_head(kind)
-    own = {"head.output": head.output_name, "head.dense": head.dense_name, "head.norm": head.norm_name}
-    return dataclasses.replace(names, outer={**names.outer, **{part: name for part, name in own.items() if name}})
+    of_head = {"head.output": head.output_name, "head.dense": head.dense_name, "head.norm": head.norm_name}
+    return dataclasses.replace(names, outer={**names.outer, **{part: name for part, name in of_head.items() if name}})

@@ -101,10 +101,10 @@ class Examination:
             first = start + plan.group(ranks.rank) * plan.micro_rows
             numbers = order[first : first + plan.micro_rows]
             part = self.reader.read(self.rows, numbers or order[:1], first)  # all ranks compute equally often
-            outputs, own = self.engine.computed(self._computed, to_device(part.arrays, ranks.device))
+            outputs, of_part = self.engine.computed(self._computed, to_device(part.arrays, ranks.device))
             if numbers:
                 own_outputs += zip(numbers, outputs.cpu().numpy(), strict=True)
-                add(sums, {name: float(value) for name, value in own.items()})
+                add(sums, {name: float(value) for name, value in of_part.items()})
                 add(counts, part.counts)
         outputs_of = dict(numbered for part in gather(own_outputs) for numbered in part)
         outputs_in_order = [outputs_of[number] for number in range(len(self.rows))]

@@ -128,18 +128,18 @@ class Sharing:
 
 @dataclasses.dataclass(frozen=True)
 class SharedLikelihood:
-    """A likelihood that all ranks of ``sharing`` compute together; each has ``own``."""
+    """A likelihood that all ranks of ``sharing`` compute together; each has its ``likelihood``."""
 
-    own: Likelihood
+    likelihood: Likelihood
     sharing: Sharing
 
     @property
     def window_tokens(self) -> int:
-        return self.own.window_tokens
+        return self.likelihood.window_tokens
 
     @property
     def batch_tokens(self) -> int:
-        return self.own.batch_tokens
+        return self.likelihood.batch_tokens
 
     def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
         """Returns one answer per query, in their order, on every rank.
@@ -149,7 +149,8 @@ class SharedLikelihood:
 
         def work(numbers: list[int]) -> list[JsonValue]:
             return [
-                (answer.log_likelihood, answer.greedy) for answer in self.own.answers([queries[n] for n in numbers])
+                (answer.log_likelihood, answer.greedy)
+                for answer in self.likelihood.answers([queries[n] for n in numbers])
             ]
 
         shares = rounds(queries, self.sharing.ranks.world, ROUND_BATCHES * self.batch_tokens)
@@ -160,7 +161,7 @@ class SharedLikelihood:
         ]
 
     def tally(self, queries: Sequence[TokenQuery]) -> Tally:
-        return self.own.tally(queries)
+        return self.likelihood.tally(queries)
 
 
 def rounds(queries: Sequence[TokenQuery], ranks: int, round_tokens: int) -> Iterator[Stretches]:

@@ -27,8 +27,7 @@ from headrace.train.families import initial_weights
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.families.hf_folder import load, read_weights
 from headrace.train.model.execution import prepare
-from headrace.train.model.head import Head
-from headrace.train.model.soft_targets import SoftTargets
+from headrace.train.model.head import Head, SoftTargets
 from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig

@@ -186,8 +186,8 @@ class Cache:
     @property
     def bytes_per_row(self) -> int:
         """2 · layers · key/value heads · head width · bytes of a value · slots, and those of the source."""
-        own = self._slots_L2BGSD[:, :, 0].numel() * self._slots_L2BGSD.element_size()
-        return own if self.source is None else own + self.source.bytes_per_row
+        size = self._slots_L2BGSD[:, :, 0].numel() * self._slots_L2BGSD.element_size()
+        return size if self.source is None else size + self.source.bytes_per_row
 
     def reserve(self, tokens: int) -> None:
         """Grows to at least ``tokens`` slots in each row."""

@@ -43,10 +43,10 @@ class RowPart:
 
         ``positions`` is the length of a row.
         """
-        own = positions // self.parts
-        at_BK = at_BK - self.index * own
-        is_here_BK = (at_BK >= 0) & (at_BK < own)
-        return at_BK.clamp(0, own - 1), torch.where(is_here_BK, targets_BK, IGNORED)
+        size = positions // self.parts
+        at_BK = at_BK - self.index * size
+        is_here_BK = (at_BK >= 0) & (at_BK < size)
+        return at_BK.clamp(0, size - 1), torch.where(is_here_BK, targets_BK, IGNORED)
 
 
 class SplitRows:
@@ -77,8 +77,8 @@ class SplitRows:
             segments_BT = part.of(segments_BT)
         if pairs is not None:
             pairs = Pairs(*part.chosen(pairs.first_BP, pairs.labels_BP, positions))
-        own = part.of(tokens_BT), part.of(positions_BT), documents_BT, targets_BT
-        sums: Tensor = self._model(*own, at_BK=at_BK, segments_BT=segments_BT, pairs=pairs, **others)
+        of_part = part.of(tokens_BT), part.of(positions_BT), documents_BT, targets_BT
+        sums: Tensor = self._model(*of_part, at_BK=at_BK, segments_BT=segments_BT, pairs=pairs, **others)
         return sums
 
 

@@ -236,7 +236,7 @@ class Stack(nn.Module):
         part, heads = self.row_part, self.config.heads
         if part is None:
             return visibility, bias, heads
-        own = heads // part.parts
-        first = part.index * own
+        number = heads // part.parts
+        first = part.index * number
         visibility = dataclasses.replace(visibility, sees=from_head(visibility.sees, first))
-        return visibility, None if bias is None else from_head(bias, first), own
+        return visibility, None if bias is None else from_head(bias, first), number

@@ -170,9 +170,9 @@ class Transformer(Stack):
     def _read_source(self, cache: DecoderCache, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
         assert self.encoder is not None  # asked by read_contexts
         assert isinstance(cache, Cache)  # a decoder with an encoder has attention
-        own = empty_cache(self.encoder.config, len(sizes_B), self.embedding.weight)
-        new = NewTokens(own.lengths_B, sizes_B)
-        x_1PM = self.encoder.extended(self.embedding(tokens_P), new, own)
+        source = empty_cache(self.encoder.config, len(sizes_B), self.embedding.weight)
+        new = NewTokens(source.lengths_B, sizes_B)
+        x_1PM = self.encoder.extended(self.embedding(tokens_P), new, source)
         crosses = (module for block in self.layers for module in block.modules() if isinstance(module, CrossAttention))
         cache.read_source(new, (cross.keys_and_values(x_1PM) for cross in crosses))
         return x_1PM[0, : len(tokens_P)]

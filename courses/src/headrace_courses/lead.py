@@ -24,8 +24,8 @@ class Lead(WrittenAnswers):
             raise ConfigError(WHERE, "type lead has no document", "name its field: document")
 
     def items(self, sources: Sources) -> list[Item]:
-        items = self.items_of(self.read(sources.data), sources.form)
-        documents = [str(pair.record[self.document]) for _, pair in self.read(sources.data)]
+        items = super().items(sources)
+        documents = [str(asked.record[self.document]) for _, asked in self.read(sources.data)]
         leads = (first_sentences(document, self.sentences) for document in documents)
         return [
             dataclasses.replace(item, queries=(), written=(lead,)) for item, lead in zip(items, leads, strict=False)

@@ -61,6 +61,7 @@ def theirs(folder: Path) -> list[int]:
     return found[0, prompt.shape[1] :].tolist()
 
 
+@pytest.mark.slow
 def test_a_text_ends_where_that_of_transformers_does(folder: Path) -> None:
     put(folder, None, None)
     free, _ = ours(folder)

@@ -15,7 +15,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.families import initial_weights
-from headrace.train.families.hf_folder import export, load, load_into
+from headrace.train.families.hf_folder import export, load_into
 from headrace.train.model.transformer import Transformer
 from headrace.train.weights import Weights
 from tests.train.conftest import bytes_tokenizer
@@ -47,14 +47,6 @@ def stage(folder: Path, config: ModelConfig = MODEL, learning_rate: float = 1e-2
     values = settings(initial_weights=str(folder), **training)
     values |= {"model": dataclasses.asdict(config), "optimizer": {"type": "adamw", "learning_rate": learning_rate}}
     return decode(Weights, values)
-
-
-@pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
-def test_an_exported_model_comes_back_bit_for_bit(config, tmp_path):
-    first = folder_of(config, tmp_path)
-    export(load(first).named_parameters(), config, VOCABULARY, tmp_path / "given.json", tmp_path / "again")
-    for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "again" / name).read_bytes() == (first / name).read_bytes()
 
 
 @pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
@@ -158,13 +150,10 @@ def test_the_first_loss_is_that_of_transformers_over_the_tokens(tmp_path, inputs
 @pytest.mark.parametrize(
     ("shape", "change", "message"),
     [
-        ("gpt2", {"layers": 3}, "has layers 2, model.layers is 3; set model.layers=2"),
         ("gpt2", {"layers": 3, "tied": False},
          "has layers 2, model.layers is 3; tied true, model.tied is false; set model.layers=2 model.tied=true"),
-        ("gpt2", {"context": 128}, "has context 64, model.context is 128; set model.context=64"),
         ("gpt2", {"norm_epsilon": 1e-6}, "has norm_epsilon 1e-05, model.norm_epsilon is 1e-06; "
          "set model.norm_epsilon=1e-05"),
-        ("gpt2", {"tied": False}, "has tied true, model.tied is false; set model.tied=true"),
         ("llama", {"kv_heads": 4}, "has kv_heads 2, model.kv_heads is 4; set model.kv_heads=2"),
         ("llama", {"rope_theta": 5e5}, "has rope_theta 10000.0, model.rope_theta is 500000.0; "
          "set model.rope_theta=10000.0"),

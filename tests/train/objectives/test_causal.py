@@ -107,6 +107,7 @@ def trained(tmp_path_factory, inputs, run_stage):
     return run_stage(weights, inputs, tmp_path_factory.mktemp("prefix") / "weights")
 
 
+@pytest.mark.slow
 def test_a_trained_model_reads_contexts_as_prefixes(trained, inputs):
     rows = read_metrics(trained.path("metrics.jsonl"))
     assert rows[-1]["validation_loss"] < 3.2 < rows[0]["loss"]

@@ -222,6 +222,7 @@ def trained(tmp_path_factory, with_sentinels, run_stage):
     return run_stage(weights, with_sentinels, tmp_path_factory.mktemp("denoising") / "weights")
 
 
+@pytest.mark.slow
 def test_a_trained_model_answers_after_a_sentinel(trained, with_sentinels):
     metrics = read_metrics(trained.path("metrics.jsonl"))
     assert metrics[-1]["validation_loss"] < 4.6 < 5.3 < metrics[0]["loss"]

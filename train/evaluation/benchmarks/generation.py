@@ -21,7 +21,6 @@ Generation with Unlikelihood Training"), with words in place of tokens, so that 
 compare. Greedy text of a small model often repeats one phrase to its end.
 """
 
-import abc
 import dataclasses
 import re
 import string
@@ -31,12 +30,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, PositiveNumber, Seed, TextList, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmark, Item, Outcome, Sources, T, column
+from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.benchmarks.choices import without_form
-from headrace.train.evaluation.file_records import BenchmarkRecord
+from headrace.train.evaluation.file_records import BenchmarkRecord, FieldValues
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.metrics import accuracy, f1_of_words, mean, within_shares
-from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.growing_text import UNKNOWN
 from headrace.train.inference.queries import Generate, TextEncoder, Written
@@ -51,8 +49,21 @@ PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, ""))
 SPACED_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`", " "))
 
 
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A question that the model answers in writing."""
+
+    question: str
+    right: tuple[str, ...]
+    """The texts that the written answer is compared with."""
+    worked: str
+    """The answer as a worked example has it."""
+    record: FieldValues = dataclasses.field(default_factory=dict)
+    """The record that it comes from, where its prompt may have to be cut."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GenerationBenchmark(FewShotBenchmark[T]):
+class GenerationBenchmark(FewShotBenchmark[Asked]):
     """Questions that the model answers in writing."""
 
     revision: ClassVar[int] = 1
@@ -64,48 +75,31 @@ class GenerationBenchmark(FewShotBenchmark[T]):
     max_tokens: Positive = 256
     """The most tokens of an answer; a model whose window is not longer writes half a window at most."""
 
-    @abc.abstractmethod
-    def question(self, parsed: T) -> str:
-        """Returns the question."""
-
-    @abc.abstractmethod
-    def worked_answer(self, parsed: T) -> str:
-        """Returns the answer as a worked example has it."""
-
-    @abc.abstractmethod
-    def right_answers(self, parsed: T) -> tuple[str, ...]:
-        """Returns the texts that the written answer is compared with."""
-
     @property
     def sampling(self) -> Sampling:
         """The way in which answers are written: greedily."""
         return Sampling(max_tokens=self.max_tokens, stops=self.stops)
 
+    def fitting(self, asked: Asked, sources: Sources) -> Asked:
+        """Returns ``asked`` with a question that fits the model's window; one that does not loses its beginning."""
+        return asked
+
     def items(self, sources: Sources) -> list[Item]:
-        return self.items_of(self.read(sources.data), sources.form)
-
-    def items_of(self, records: Sequence[tuple[str, T]], form: PromptForm) -> list[Item]:
-        """Returns the items of ``records``; see ``read``."""
-        questions = [self.rewritten(self.question(parsed)) + self.query_suffix for _, parsed in records]
-        contexts = self.contexts(questions, [self.worked_answer(parsed) for _, parsed in records], form)
+        records = [(name, self.fitting(asked, sources)) for name, asked in self.read(sources.data)]
+        questions = [self.rewritten(asked.question) + self.query_suffix for _, asked in records]
+        contexts = self.contexts(questions, [asked.worked for _, asked in records], sources.form)
         return [
-            Item(name, (Generate(context, self.sampling),), self.right_answers(parsed))
-            for (name, parsed), context in zip(records[: self.limit], contexts, strict=False)
+            Item(name, (Generate(context, self.sampling),), asked.right)
+            for (name, asked), context in zip(records[: self.limit], contexts, strict=False)
         ]
 
-    def texts(self, parsed: Sequence[T]) -> list[tuple[str, ...]]:
-        questions = without_form([self.question(problem) for problem in parsed])
-        return [
-            (f"{question} {self.worked_answer(problem)}",) for question, problem in zip(questions, parsed, strict=True)
-        ]
-
-
-Trivia = tuple[str, tuple[str, ...]]
-"""Question, all right answers."""
+    def texts(self, parsed: Sequence[Asked]) -> list[tuple[str, ...]]:
+        questions = without_form([asked.question for asked in parsed])
+        return [(f"{question} {asked.worked}",) for question, asked in zip(questions, parsed, strict=True)]
 
 
 @settings
-class ShortAnswers(GenerationBenchmark[Trivia]):
+class ShortAnswers(GenerationBenchmark):
     """Answers of a few words; several may be right."""
 
     type: Literal["short_answer"] = "short_answer"
@@ -113,17 +107,9 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
     stops: TextList = ("\n", ".", ",")
     """The answer ends before the first of these (lm-evaluation-harness's triviaqa)."""
 
-    def parse(self, record: BenchmarkRecord) -> Trivia:
-        return record.query("context"), record.texts("aliases", least=1)
-
-    def question(self, parsed: Trivia) -> str:
-        return parsed[0]
-
-    def worked_answer(self, parsed: Trivia) -> str:
-        return parsed[1][0]
-
-    def right_answers(self, parsed: Trivia) -> tuple[str, ...]:
-        return parsed[1]
+    def parse(self, record: BenchmarkRecord) -> Asked:
+        right = record.texts("aliases", least=1)
+        return Asked(record.query("context"), right, right[0])
 
     def outcome(self, item: Item, answers: Sequence[Written]) -> Outcome:
         """Returns ``exact_match`` without case and punctuation, and ``em`` and ``f1`` of TriviaQA's own evaluation,
@@ -145,12 +131,8 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
         return [*exact, mean("f1", column(outcomes, "f1"), 0.0)]
 
 
-Problem = tuple[str, str, str]
-"""Question, chain of thought, answer (a number)."""
-
-
 @settings
-class WordProblems(GenerationBenchmark[Problem]):
+class WordProblems(GenerationBenchmark):
     """A number after some reasoning."""
 
     type: Literal["word_problem"] = "word_problem"
@@ -158,19 +140,10 @@ class WordProblems(GenerationBenchmark[Problem]):
     stops: TextList = ("Question:", "</s>", "<|im_end|>")
     """The answer ends before the first of these (lm-evaluation-harness's gsm8k)."""
 
-    def parse(self, record: BenchmarkRecord) -> Problem:
-        return record.query("context"), record.text("chain_of_thought"), record.text("answer")
-
-    def question(self, parsed: Problem) -> str:
-        return parsed[0]
-
-    def worked_answer(self, parsed: Problem) -> str:
-        """Returns the answer as in GSM8K (Cobbe et al. 2021): the number comes after four hash marks."""
-        _, thought, answer = parsed
-        return f"{thought}\n#### {answer}"
-
-    def right_answers(self, parsed: Problem) -> tuple[str, ...]:
-        return (parsed[2],)
+    def parse(self, record: BenchmarkRecord) -> Asked:
+        """Returns a worked answer as in GSM8K (Cobbe et al. 2021): the number comes after four hash marks."""
+        question, thought, answer = record.query("context"), record.text("chain_of_thought"), record.text("answer")
+        return Asked(question, (answer,), f"{thought}\n#### {answer}")
 
     def outcome(self, item: Item, answers: Sequence[Written]) -> Outcome:
         """Compares the first number after four hash marks (``strict-match``), and the last number

@@ -24,11 +24,10 @@ from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, Se
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.statistics import Z95
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, column
-from headrace.train.evaluation.benchmarks.generation import GenerationBenchmark
+from headrace.train.evaluation.benchmarks.generation import Asked, GenerationBenchmark
 from headrace.train.evaluation.benchmarks.held_out import SENTENCE_END
 from headrace.train.evaluation.file_records import (
     BenchmarkRecord,
-    FieldValues,
     benchmark_records,
     text_of,
 )
@@ -57,17 +56,8 @@ SPARE_TOKENS = 8
 AnswerMetric = CorpusMetric | RougeMetric | Literal["f1", "exact_match"]
 
 
-@dataclasses.dataclass(frozen=True)
-class TextPair:
-    """A prompt, its right answers, and the record that they come from."""
-
-    prompt: str
-    right: tuple[str, ...]
-    record: FieldValues
-
-
 @settings
-class WrittenAnswers(GenerationBenchmark[TextPair]):
+class WrittenAnswers(GenerationBenchmark):
     """Texts written in full."""
 
     type: Literal["written_answers"] = "written_answers"
@@ -140,37 +130,24 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
     def records(self, data: Path) -> list[BenchmarkRecord]:
         return benchmark_records(self.files(data), self.lines)
 
-    def parse(self, record: BenchmarkRecord) -> TextPair:
-        values = record.values
-        return TextPair(self.prompt_template.text(values), self.answer_template.texts(values), values)
+    def parse(self, record: BenchmarkRecord) -> Asked:
+        values, right = record.values, self.answer_template.texts(record.values)
+        return Asked(self.prompt_template.text(values), right, right[0], values)
 
-    def question(self, parsed: TextPair) -> str:
-        return parsed.prompt
-
-    def worked_answer(self, parsed: TextPair) -> str:
-        return parsed.right[0]
-
-    def right_answers(self, parsed: TextPair) -> tuple[str, ...]:
-        return parsed.right
-
-    def items(self, sources: Sources) -> list[Item]:
-        records = [(name, self._fitting(pair, sources)) for name, pair in self.read(sources.data)]
-        return self.items_of(records, sources.form)
-
-    def _fitting(self, pair: TextPair, sources: Sources) -> TextPair:
-        """Returns ``pair`` with a prompt whose document is cut to fit the model's window."""
+    def fitting(self, asked: Asked, sources: Sources) -> Asked:
+        """Returns ``asked`` with a prompt whose document is cut to fit the model's window."""
         encoder = sources.tokenizer
         if not self.document or encoder is None:
-            return pair
+            return asked
         most = sources.window_tokens - min(self.max_tokens, sources.window_tokens // 2) - SPARE_TOKENS
-        document = text_of(pair.record, self.document)
-        question = self.turns(self.rewritten(pair.prompt) + self.query_suffix, (), self.description)
+        document = text_of(asked.record, self.document)
+        question = self.turns(self.rewritten(asked.question) + self.query_suffix, (), self.description)
         whole, ids = encoder.encode([sources.form.context(question), document])
         if len(whole) <= most:
-            return pair
+            return asked
         cut = encoder.decode(ids[: max(1, len(ids) - (len(whole) - most))].tolist())
-        prompt = self.prompt_template.text({**pair.record, self.document: cut})
-        return dataclasses.replace(pair, prompt=prompt)
+        prompt = self.prompt_template.text({**asked.record, self.document: cut})
+        return dataclasses.replace(asked, question=prompt)
 
     def outcome(self, item: Item, answers: Sequence[Written]) -> Outcome:
         """Returns the scores of one text; BLEU and chrF are of all texts together."""

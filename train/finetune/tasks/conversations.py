@@ -77,10 +77,10 @@ class Conversations(Task):
 
     def fitted(self, training: Sequence[Example], form: Form) -> "Dialogues":
         folder = form.tokenizer_folder
-        own = ChatTemplate.of_folder(folder) if folder is not None else None
+        given = ChatTemplate.of_folder(folder) if folder is not None else None
         end = str(form.encoder.backend.id_to_token(form.encoder.end_of_text))
-        special = own.special if own is not None else {"eos_token": end}
-        text = self.template or (own.text if own is not None else DEFAULT_TEMPLATE)
+        special = given.special if given is not None else {"eos_token": end}
+        text = self.template or (given.text if given is not None else DEFAULT_TEMPLATE)
         tokenizer = Tokenizer.from_str(form.encoder.backend.to_str())
         tokenizer.encode_special_tokens = False
         return Dialogues(form=form, template=ChatTemplate(text, special), tokenizer=tokenizer)

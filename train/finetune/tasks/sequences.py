@@ -81,13 +81,13 @@ class Form:
         Raises:
             ConfigError: when the model is an encoder and the tokenizer has no token of a class and no separator.
         """
-        own = _template(self.encoder, texts)
+        given = _template(self.encoder, texts)
         end = self.encoder.end_of_text
         if self.model.stack == "decoder":
-            frame = own or Frame((end,), (end,) * (texts - 1), (end,))
+            frame = given or Frame((end,), (end,) * (texts - 1), (end,))
             return dataclasses.replace(frame, after=frame.after or (end,))
-        if own is not None:
-            return own
+        if given is not None:
+            return given
         if self.is_two_stacks:
             return Frame((), (end,) * (texts - 1), (end,))
         ids = self.encoder.backend.get_vocab(with_added_tokens=True)
