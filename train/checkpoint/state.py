@@ -31,9 +31,9 @@ class State:
     loss_scale: LossScale | None = None
     """The factor of the loss in fp16; None in other precisions."""
     curve: str | None = None
-    """SHA-256 of metrics.jsonl up to this step, in a checkpoint; None in checkpoints of older versions."""
+    """SHA-256 of metrics.jsonl up to this step; a checkpoint has it."""
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Everything that the address of these weights hashes (``Stage.description``); empty in older checkpoints."""
+    """Everything that the address of these weights hashes (``Stage.description``)."""
     first_row: int = 0
     """The rows seen before the order of ``data`` began: a branch may read other data than its trunk."""
     origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)

@@ -60,9 +60,6 @@ def branch_point(stage: Pretraining, folder: Path) -> Path | None:
         state = store.read_state(saved[int(step)])
     except ArtifactError as error:
         raise _of_trunk(error, trunk) from None
-    if not state.settings:
-        problem = f"{saved[int(step)]} was written by an older version, without the settings of its training"
-        raise ConfigError(SETTING, problem, "give a checkpoint that this version wrote")
     _check_branch(stage, weights, state)
     return saved[state.step]
 

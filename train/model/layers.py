@@ -97,7 +97,7 @@ class WindowMlp(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        assert config.window is not None  # model_checks.py
+        assert config.window is not None  # config.py
         self.window = config.window
         self.mlp = Mlp(config, self.window)
 

@@ -13,7 +13,6 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.order import Order
-from headrace.train.loop import branch
 from headrace.train.weights import Weights
 from tests.train.conftest import make_inputs
 from tests.train.curves import curve
@@ -194,10 +193,3 @@ def test_a_branch_and_initial_weights_are_refused():
         stage(branch_from=f"{TRUNK}@8", initial_weights="folder")
     wrong = f"is {TRUNK}@8, and initial_weights is folder"
     assert str(error.value) == f"training.branch_from: {wrong}; give one of them, or none"
-
-
-def test_a_checkpoint_of_an_older_version_cannot_be_branched(tmp_path, inputs, run_stage, trunk, monkeypatch):
-    read = branch.store.read_state
-    monkeypatch.setattr(branch.store, "read_state", lambda path: dataclasses.replace(read(path), settings={}))
-    with pytest.raises(ConfigError, match="was written by an older version, without the settings of its training"):
-        run_stage(stage(branch_from=f"{TRUNK}@8", steps=12), inputs, tmp_path / "branch")
