@@ -79,9 +79,9 @@ def row_example(
     config: ModelConfig, objective: Objective, pieces: Pieces, row_tokens: int, tokenizer: Tokenizer, seed: int
 ) -> RowExample:
     """Returns the row of the first ``row_tokens`` positions of ``pieces``, and its masks."""
-    own = shortened(pieces, row_tokens, objective.frame_tokens)
+    short = shortened(pieces, row_tokens, objective.frame_tokens)
     vocabulary = Vocabulary.of_tokenizer(objective, tokenizer)
-    arrays = objective.row(own, row_tokens, vocabulary, row_generator(seed, "training", 0))
+    arrays = objective.row(short, row_tokens, vocabulary, row_generator(seed, "training", 0))
     return as_read(config, objective, arrays, vocabulary.size, tokenizer)
 
 

@@ -107,23 +107,23 @@ class Footprint:
         """Returns the memory with micro-batches of ``micro_rows`` rows."""
         stage, ranks, parts = self.stage, self.ranks, self.training.sequence_ranks
         parameters = self.model.parameters(self.vocabulary)
-        own = -(-parameters // ranks) if stage else parameters
-        low, low_own = self.value_bytes * parameters, self.value_bytes * own
+        share = -(-parameters // ranks) if stage else parameters
+        low, low_share = self.value_bytes * parameters, self.value_bytes * share
         accumulates = self.training.batch_rows > micro_rows * ranks // parts
-        gradients, at_update = self._gradient_bytes(parameters, own)
+        gradients, at_update = self._gradient_bytes(parameters, share)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
-        weights = low_own + gathered if stage == 3 else low
-        master_weights = FP32 * own if stage else 0
+        weights = low_share + gathered if stage == 3 else low
+        master_weights = FP32 * share if stage else 0
         activations = micro_rows * self.activation_bytes_per_row() // parts
         output_layer = self._output_layer_bytes(micro_rows * self._logit_positions // parts)
-        update = self._update_bytes(parameters, own) + self._optimizer_bytes()
+        update = self._update_bytes(parameters, share) + self._optimizer_bytes()
         before = gradients if accumulates else 0
         layer = micro_rows * self._backward_bytes_per_row() // parts
         micro_batch = max(before + activations + max(output_layer, layer), gradients)
         optimizer_states = self._optimizer_states(ranks if stage else 1)
         cpu = 0
         if self._offloads:
-            cpu = master_weights + optimizer_states + self._cpu_copy_bytes(own, accumulates)
+            cpu = master_weights + optimizer_states + self._cpu_copy_bytes(share, accumulates)
             master_weights = optimizer_states = 0
         peak = weights + master_weights + optimizer_states + max(micro_batch, at_update + update)
         return Memory(
@@ -149,27 +149,27 @@ class Footprint:
             math.prod(shape) for shapes in shapes_by_role(self.model, self.vocabulary).values() for shape in shapes
         )
 
-    def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
+    def _gradient_bytes(self, parameters: int, share: int) -> tuple[int, int]:
         """Returns the bytes of gradients after a micro-batch, and during the update."""
         stage, size, sums_in_fp32 = self.stage, self.value_bytes, self._sums_in_fp32
         if self._offloads:
             summed = (FP32 if sums_in_fp32 else size) * parameters if stage == 1 else 0
-            kept = 0 if stage == 3 else summed + FP32 * own * sums_in_fp32 + size * self._largest
+            kept = 0 if stage == 3 else summed + FP32 * share * sums_in_fp32 + size * self._largest
             return kept, kept
         if sums_in_fp32:
             of_stage_1 = FP32 + size * (self.training.precision == "bf16")
-            kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * own, 3: FP32 * own}[stage]
+            kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * share, 3: FP32 * share}[stage]
             return kept, kept
-        return size * (parameters if stage < 2 else own), size * (own if stage else parameters)
+        return size * (parameters if stage < 2 else share), size * (share if stage else parameters)
 
-    def _cpu_copy_bytes(self, own: int, accumulates: bool) -> int:
+    def _cpu_copy_bytes(self, share: int, accumulates: bool) -> int:
         """Returns the bytes in CPU memory besides master weights and states; ``accumulates``: an update has several
         micro-batches."""
         size, sums_in_fp32 = self.value_bytes, self._sums_in_fp32
         if self.stage == 3:
-            return (FP32 + (FP32 if sums_in_fp32 else size)) * own
-        before = size * own if self.stage == 2 and accumulates and not sums_in_fp32 else 0
-        return (FP32 + size) * own + size * self._largest + before
+            return (FP32 + (FP32 if sums_in_fp32 else size)) * share
+        before = size * share if self.stage == 2 and accumulates and not sums_in_fp32 else 0
+        return (FP32 + size) * share + size * self._largest + before
 
     @property
     def _sums_in_fp32(self) -> bool:
@@ -273,7 +273,7 @@ class Footprint:
             return 2 * self.value_bytes
         return self.value_bytes + 2 * FP32
 
-    def _update_bytes(self, parameters: int, own: int) -> int:
+    def _update_bytes(self, parameters: int, share: int) -> int:
         """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32. Of fp32
         sums stage 1 copies to send in bf16, and stage 2 nothing."""
         if self._offloads:
@@ -282,8 +282,8 @@ class Footprint:
         if not self.stage or of_stage_1:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
         if self._sums_in_fp32:
-            return FP32 * own * (self.stage != 2)
-        return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
+            return FP32 * share * (self.stage != 2)
+        return share * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
 
     def _optimizer_states(self, parts: int) -> int:
         """Returns the bytes of state that is divided into ``parts``, and of statistics, which are not."""

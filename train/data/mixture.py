@@ -68,9 +68,9 @@ class Mixture:
         for name in names:
             if not re.fullmatch(r"[\w.-]+", name, re.ASCII) or names.count(name) > 1:
                 raise ConfigError(SETTING, f"{name!r} is no name of its own", "give letters and digits, each name once")
-        own = sum(source.packed is None for source in self.sources)
-        if names and own != 1:
-            problem = f"{own} of them are this run's own rows (packed: null)"
+        of_run = sum(source.packed is None for source in self.sources)
+        if names and of_run != 1:
+            problem = f"{of_run} of them are this run's own rows (packed: null)"
             raise ConfigError(SETTING, problem, "name it once, with weight 0 if need be")
         if self.curriculum and not names:
             raise ConfigError("mixture.curriculum", "changes the weights of no source", "name mixture.sources")

@@ -36,12 +36,12 @@ def start(ranks: int) -> list[int]:
         die_with_parent()
         if os.getppid() != parent:  # it has ended before the line above
             os._exit(1)
-        own = {"RANK": number, "LOCAL_RANK": number}
+        numbers = {"RANK": number, "LOCAL_RANK": number}
         if number == 0:
-            own[STORE_SOCKET] = listener.detach()
+            numbers[STORE_SOCKET] = listener.detach()
         else:
             listener.close()
-        os.environ.update({name: str(value) for name, value in (same | own).items()})
+        os.environ.update({name: str(value) for name, value in (same | numbers).items()})
         return []
     listener.close()
     return children

@@ -338,8 +338,8 @@ class Engine:
 
     def load(self, files: Sequence[Path]) -> None:
         """Loads the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""
-        own = self.ranks.rank * len(files) // self.ranks.world
-        partitions.master_weights_changed(self._engine, self._stage, fragments.read(files, self.fragments(), own))
+        begin = self.ranks.rank * len(files) // self.ranks.world
+        partitions.master_weights_changed(self._engine, self._stage, fragments.read(files, self.fragments(), begin))
 
     def resume_loss_scale(self, loss_scale: LossScale | None) -> None:
         """Continues with the scale of a checkpoint, if this training and that of the checkpoint are in fp16."""

@@ -94,10 +94,10 @@ class Unread:
                 self.lacking -= end - begin
 
 
-def read(files: Sequence[Path], fragments: Iterable[Fragment], own: int = 0) -> int:
+def read(files: Sequence[Path], fragments: Iterable[Fragment], begin: int = 0) -> int:
     """Fills ``fragments`` from ``files``, which any number of ranks wrote; returns the optimizer's count of updates.
 
-    It opens the file number ``own`` first, and others while values are lacking: on the number of ranks that wrote
+    It opens the file number ``begin`` first, and others while values are lacking: on the number of ranks that wrote
     them, a rank finds all of its divided state in its own file.
 
     A moving average that the files lack begins with the master values: a branch may keep one that its trunk did not.
@@ -106,7 +106,7 @@ def read(files: Sequence[Path], fragments: Iterable[Fragment], own: int = 0) -> 
         ArtifactError: when the files lack a value of ``fragments``.
     """
     unread = [Unread(fragment, kind, len(fragment)) for fragment in fragments for kind in fragment.values]
-    for path in (*files[own:], *files[:own]):
+    for path in (*files[begin:], *files[:begin]):
         with safe_open(path, "pt") as file:
             pieces = defaultdict[tuple[str, str], list[tuple[int, Any]]](list)
             for name in file.keys():  # noqa: SIM118

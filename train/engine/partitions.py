@@ -50,11 +50,11 @@ def set_master_weights(engine: Any, stage: int, rank: int, weights: Iterable[tup
 
     DeepSpeed would build them from the weights in the precision of the arithmetic, so they would be rounded.
     """
-    own = {location[0]: location for location in locations(engine, stage, rank)}
+    of_rank = {location[0]: location for location in locations(engine, stage, rank)}
     for name, value in weights:
-        _, start, tensor, offset, length = own.pop(name)
+        _, start, tensor, offset, length = of_rank.pop(name)
         tensor.detach().view(-1)[offset : offset + length].copy_(value.flatten()[start : start + length])
-    assert not own, f"no first weights of {', '.join(own)}"
+    assert not of_rank, f"no first weights of {', '.join(of_rank)}"
     master_weights_changed(engine, stage, 0)
 
 

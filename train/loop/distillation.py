@@ -136,6 +136,6 @@ def initial_values(vocabulary: int, settings: Distillation) -> Iterator[tuple[st
         if stack != "blocks":
             yield name, value
         number, _, leaf = rest.partition(".")
-        for own, chosen in enumerate(settings.initial_layers) if stack == "blocks" else ():
+        for layer, chosen in enumerate(settings.initial_layers) if stack == "blocks" else ():
             if str(chosen - 1) == number:
-                yield f"blocks.{own}.{leaf}", value
+                yield f"blocks.{layer}.{leaf}", value

@@ -154,10 +154,10 @@ class Stragglers:
         if self._clock is None:
             return {}
         ranks, updates = self._ranks, max(self._updates, 1)
-        own = [self._clock.read() / updates, self._wait_seconds / updates]
+        mine = [self._clock.read() / updates, self._wait_seconds / updates]
         self._updates, self._wait_seconds = 0, 0.0
         others_before, others_after = [0.0] * 2 * ranks.rank, [0.0] * 2 * (ranks.world - ranks.rank - 1)
-        all_values = total(ranks, [*others_before, *own, *others_after])
+        all_values = total(ranks, [*others_before, *mine, *others_after])
         seconds, waits = all_values[::2], all_values[1::2]
         if ranks.first:
             self._name_slow(seconds)

@@ -173,9 +173,9 @@ def totals_of(job: TrainerParts, update: Update, stop: StopRequest) -> Totals:
     """Sums ``update`` over all ranks, which also agree on whether to stop."""
     names, is_counted = list(job.objective.weights), job.engine.plan.counts_rows(job.engine.ranks.rank)
     counts_of_rows = (update.counts[name] * is_counted for name in names)
-    own = [update.tokens * is_counted, stop.asked, job.saver.failed, *counts_of_rows]
+    values = [update.tokens * is_counted, stop.asked, job.saver.failed, *counts_of_rows]
     begun = time.perf_counter()
-    tokens, stops, failures, *counts = total(job.engine.ranks, own)
+    tokens, stops, failures, *counts = total(job.engine.ranks, values)
     job.stragglers.updated(time.perf_counter() - begun)
     return Totals(int(tokens), dict(zip(names, counts, strict=True)), stops > 0, failures > 0)
 

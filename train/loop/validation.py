@@ -94,12 +94,12 @@ class HeldOutRows:
         for start in range(0, len(numbers), micro_rows * plan.groups):
             first = start + plan.group(ranks.rank) * micro_rows
             # Padding fills the last batches: all ranks evaluate equally often, and compiled layers see one shape.
-            own = numbers[first : first + micro_rows]
-            part = self.reader.read(rows, own, first, micro_rows)
+            of_rank = numbers[first : first + micro_rows]
+            part = self.reader.read(rows, of_rank, first, micro_rows)
             add(sums, self.engine.evaluate(self.objective, to_device(part.arrays, ranks.device)))
             add(counts, part.counts, is_counted)
             if rows is self.rows:
-                target_bytes_BT = self.rows.target_bytes(own, self.token_bytes, micro_rows)
+                target_bytes_BT = self.rows.target_bytes(of_rank, self.token_bytes, micro_rows)
                 if target_bytes_BT is not None:
                     add(text_bytes, self.objective.text_bytes(part.arrays, target_bytes_BT), is_counted)
         return total_of(ranks, sums), total_of(ranks, counts), total_of(ranks, text_bytes)
