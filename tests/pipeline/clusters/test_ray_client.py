@@ -13,11 +13,13 @@ from headrace.pipeline.clusters import ray
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.ray import Ray
 from headrace.pipeline.core.errors import ConfigError, RetryableError, TaskError
-from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import planned_jobs, submit
-from tests.pipeline.run.fake_slurm import do, live_ids, make_steps, unanswered
+from tests.pipeline.run.conftest import run_json, steps
+from tests.pipeline.run.fake_slurm import do, live_ids, unanswered
+
+__all__ = ["run_json", "steps"]
 
 
 class JobServer(ThreadingHTTPServer):
@@ -66,18 +68,6 @@ def server() -> Iterator[JobServer]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
-
-
-@pytest.fixture
-def steps(tmp_path: Path) -> list[PlannedStage]:
-    return make_steps(tmp_path / "root")
-
-
-@pytest.fixture
-def run_json(tmp_path: Path) -> Path:
-    path = tmp_path / "root" / "runs" / "feedfeed" / "run.json"
-    write_sealed(path, {"config": {}, "descriptions": {}})
-    return path
 
 
 def work_of(job: dict[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,7 @@ def steps_of(printed: str) -> list[str]:
     return [line.split("  ")[0] for line in printed.splitlines()]
 
 
+@pytest.mark.slow
 def test_checkpoints_score_what_the_training_scored_of_itself(run, capsys):
     evaluate.show_checkpoints(run, watch=True)
     lines = capsys.readouterr().out.splitlines()
@@ -80,6 +81,7 @@ def test_checkpoints_score_what_the_training_scored_of_itself(run, capsys):
     assert [dataclasses.replace(point, source=IN_LOOP) for point in beside] == own
 
 
+@pytest.mark.slow
 def test_nothing_is_scored_twice(run, monkeypatch, capsys):
     evaluate.show_checkpoints(run, watch=False)
     first = capsys.readouterr().out
@@ -89,6 +91,7 @@ def test_nothing_is_scored_twice(run, monkeypatch, capsys):
     assert capsys.readouterr().out == first
 
 
+@pytest.mark.slow
 def test_another_evaluation_is_scored_beside_it(run):
     evaluate.show_checkpoints(run, watch=False)
     other = decode(Evaluation, {"benchmarks": {"agreement": {"type": "agreement", "limit": 2}}, "device": "cpu"})
@@ -101,6 +104,7 @@ def test_another_evaluation_is_scored_beside_it(run):
     assert len({source for source, _ in found}) == 3
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_removed_while_it_is_read_is_passed_over(run, monkeypatch, capsys):
     first, *_ = checkpoints(run)
     whole = fragments.read
@@ -117,6 +121,7 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_is_passed_over(run, monke
     assert f"{first}: was removed while it was read (passed over)" in said.err.splitlines()
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_passed_over(run, capsys):
     state = next((checkpoints(run)[1] / "state").iterdir())
     state.write_bytes(state.read_bytes()[:-1])
@@ -126,6 +131,7 @@ def test_a_damaged_checkpoint_is_passed_over(run, capsys):
     assert f"{state}: is damaged or missing (passed over)" in said.err.splitlines()
 
 
+@pytest.mark.slow
 def test_a_scoring_that_fails_ends_the_watch(run, monkeypatch):
     def failing(step, config):
         raise TaskError("scores", "a rank ended early (status 1)", "run again")
@@ -167,6 +173,7 @@ def test_scoring_ends_when_nobody_works_on_the_training(tmp_path, monkeypatch):
         next(found)
 
 
+@pytest.mark.slow
 def test_a_run_without_training_is_refused(run):
     other = dataclasses.replace(
         run.stages[0], stage=evaluate.of_checkpoint(run, run.stages[0], checkpoints(run)[0]).stage
@@ -176,6 +183,7 @@ def test_a_run_without_training_is_refused(run):
     assert str(error.value) == "until: the run ends before the training; name a run that trains"
 
 
+@pytest.mark.slow
 def test_the_place_and_the_way_stay_out_of_the_address(run):
     one = evaluate.of_checkpoint(run, run.stages[0], checkpoints(run)[0])
     elsewhere = dataclasses.replace(one.stage, checkpoint="elsewhere")
@@ -186,6 +194,7 @@ def test_the_place_and_the_way_stay_out_of_the_address(run):
     assert one.address != evaluate.of_checkpoint(run, run.stages[0], checkpoints(run)[1]).address
 
 
+@pytest.mark.slow
 def test_the_evaluation_of_the_newest_run_may_be_another(run):
     overrides = ["source=html", "source.paths=[none]", "evaluation=demo", "model=llama_demo"]
     config = decoded(compose(overrides))

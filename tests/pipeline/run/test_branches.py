@@ -34,6 +34,7 @@ def point(corpus: Corpus, named: str) -> str:
     return str(values["training"]["branch_from"])
 
 
+@pytest.mark.slow
 def test_a_branch_point_is_named_by_a_run_and_a_step(corpus, trunk):
     address = weights_of(trunk).name
     for named in ("trunk@4", "trunk", "tru@4", trunk.config.id, f"{address}@4"):
@@ -43,6 +44,7 @@ def test_a_branch_point_is_named_by_a_run_and_a_step(corpus, trunk):
     assert with_address(without) == without
 
 
+@pytest.mark.slow
 def test_a_teacher_is_named_by_a_run_or_by_a_folder(corpus, trunk):
     root, weights = f"{corpus.folder}/runs", weights_of(trunk)
     for named in ("trunk", trunk.config.id, weights.name):
@@ -63,12 +65,14 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", REFUSED)
 def test_what_names_no_branch_point_is_refused(corpus, trunk, named):
     with pytest.raises(ConfigError, match=REFUSED[named]):
         training_of(corpus, "training.steps=6", f"training.branch_from='{named}'")
 
 
+@pytest.mark.slow
 def test_a_run_without_a_training_is_refused(corpus, trunk, tmp_path):
     words = [*corpus.overrides, "name=only-data"]
     run = planned(composed(words), words)
@@ -78,6 +82,7 @@ def test_a_run_without_a_training_is_refused(corpus, trunk, tmp_path):
     assert str(error.value) == "training.branch_from: the run 'only-data' trains no model; name another run"
 
 
+@pytest.mark.slow
 def test_an_unfinished_training_needs_a_step(corpus, trunk):
     run = training_of(corpus, "training.steps=9", "training.seed=5", "name=unfinished")
     save(run.config, run.values, run.stages, run.overrides)
@@ -87,6 +92,7 @@ def test_an_unfinished_training_needs_a_step(corpus, trunk):
     assert str(error.value) == f"training.branch_from: {wrong}; give a step: unfinished@STEP"
 
 
+@pytest.mark.slow
 def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, trunk):
     run = training_of(corpus, "training.steps=6", "training.branch_from=trunk@3")
     with pytest.raises(ConfigError) as error:
@@ -96,6 +102,7 @@ def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, tr
     assert str(error.value) == f"training.branch_from: {wrong}; {remedy}"
 
 
+@pytest.mark.slow
 def test_a_command_says_where_a_branch_begins(corpus, trunk):
     run = training_of(corpus, "training.steps=6", "training.branch_from=trunk@2")
     assert beginnings(run.stages) == [f"weights: goes on from step 2 of {weights_of(trunk)}"]

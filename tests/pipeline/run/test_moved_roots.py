@@ -62,6 +62,7 @@ def with_linked_stages(root: Path, target: Path) -> None:
         (target / stage).symlink_to(target.with_name(f"disk_{stage}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [copied_by_content, linked, with_linked_stages])
 def test_a_training_goes_on_where_its_root_is_now(
     half_trained: Run, tmp_path: Path, place: Callable[[Path, Path], None]
@@ -97,6 +98,7 @@ def training_of_overrides(run: Run, root: Path) -> Run:
     return request.planned(request.composed(words), words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_claims_that_came_with_a_copy_hold_nothing_up_for_longer_than_a_silence(
     half_trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
