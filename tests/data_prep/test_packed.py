@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.data_prep.packed import Packed, Packing, held_out
+from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.selected import COPIES
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.made_tokenizers import Trained
@@ -146,11 +146,6 @@ def test_an_empty_split_is_refused_before_documents_are_tokenized(tmp_path):
     packed.check_after("clean", unique)
     Packed(packing=settings(validation_fraction=0.5)).check_after("unique", unique)
     packed.check_after("unique", unique_documents(tmp_path / "unique" / "v", [[]]))
-
-
-def test_the_share_held_out_is_the_fraction():
-    keys = np.array([key_of("split", f"a.warc.gz:{i}") for i in range(100_000)], dtype=np.uint64)
-    assert abs(held_out(keys, 0.01).mean() - 0.01) < 0.001
 
 
 def test_choices_for_different_purposes_are_independent():

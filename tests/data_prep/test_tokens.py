@@ -111,14 +111,6 @@ def test_real_text_in_75_languages_comes_back_in_many_batches(tmp_path, run_stag
     assert texts_of(TokenShards(out), encoder) == [sentences, pages]
 
 
-def test_the_document_of_a_position(inputs, tmp_path, run_stage):
-    shards = TokenShards(run_stage(Tokens(), inputs, tmp_path / "tokens"))
-    ends = shards.bounds(0).tolist()
-    for number in range(3):
-        assert shards.document(0, ends[number]) == number
-        assert shards.document(0, ends[number + 1] - 1) == number
-
-
 def test_tokens_that_do_not_match_their_bounds_are_refused(inputs, tmp_path, run_stage):
     out = run_stage(Tokens(), inputs, tmp_path / "tokens")
     shards = TokenShards(out)

@@ -94,16 +94,6 @@ def test_matches_are_masked(run_stage, tmp_path):
     assert unique.counts["bytes"] == texts
 
 
-def test_8_words_find_more(run_stage, tmp_path):
-    unique = decontaminate(run_stage, tmp_path, [PLANTED], action="drop", ngram_words=8)
-    assert [row[0] for row in rows(unique, "dropped")[0]] == ["exact", "shouted", "twelve"]
-    assert [(one[1], one[2], one[3]) for one in found(unique)[0]] == [
-        ("exact", 8, 8),
-        ("shouted", 8, 8),
-        ("twelve", 5, 8),
-    ]
-
-
 def test_common_phrases_are_ignored(run_stage, tmp_path):
     """Each document is counted once, over all shards, without duplicates."""
     pages = {f"p{n}": f"{numbered(0, 80, f'p{n}x')} {numbered(0, 13, 'common')}" for n in range(4)}

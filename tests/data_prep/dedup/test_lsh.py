@@ -68,18 +68,6 @@ def test_the_table_in_the_docstring_is_the_formula():
         assert one.chance(0.8) >= 0.99 > Banding(one.bands - 1, one.rows).chance(0.8)
 
 
-@pytest.mark.slow
-def test_signatures_agree_in_a_band_as_often_as_the_formula_says():
-    """50,000 pairs whose hashes agree independently: within 4 standard deviations."""
-    generator, chosen, n_pairs = np.random.default_rng(0), choose(0.8, 0.99, 256), 50_000
-    for similarity in (0.8, 0.5):
-        one = generator.integers(0, 2**32, (n_pairs, chosen.hashes), dtype=np.uint32)
-        two = np.where(generator.random(one.shape) < similarity, one, one ^ np.uint32(1))
-        found = (band_hashes(one, chosen.bands) == band_hashes(two, chosen.bands)).any(axis=1).mean()
-        chance = chosen.chance(similarity)
-        assert abs(found - chance) < 4 * (chance * (1 - chance) / n_pairs) ** 0.5
-
-
 def test_expected_recall():
     shown = {(14, 8, 0.8): "92", (26, 8, 0.8): "99.2", (20, 3, 0.5): "93", (14, 8, 1.0): "more than 99.9"}
     for (bands, rows, threshold), share in shown.items():

@@ -53,11 +53,6 @@ def test_the_draw_is_the_lowest_hashes_of_all_documents(corpus: Corpus, seed: in
     )
 
 
-def test_every_document_is_in_one_stratum(corpus: Corpus) -> None:
-    """So the documents of all strata are the records that were read."""
-    assert sum(stratum.documents for stratum in drawn_sheet(corpus.run, 3, 0).strata) == 24
-
-
 def test_another_seed_draws_others_in_another_order(corpus: Corpus) -> None:
     first, again, other = (drawn_sheet(corpus.run, 4, seed) for seed in (0, 0, 1))
     assert first == again
