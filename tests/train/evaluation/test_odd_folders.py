@@ -82,7 +82,6 @@ SPOILED: dict[str, tuple[dict[str, object], str]] = {
         " holds quantized weights (quantization_config in config.json: gptq); give the folder of the weights in fp32, "
         "fp16 or bf16",
     ),
-    "quantized, a word": ({"quantization_config": "gptq"}, " (quantization_config in config.json: gptq);"),
     "quantized, a list": ({"quantization_config": [1]}, " (quantization_config in config.json: [1]);"),
     "no heads": ({"heads": None}, ""),
     "a list of heads": ({"heads": [4, 4]}, ""),

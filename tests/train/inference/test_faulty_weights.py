@@ -65,13 +65,8 @@ def one(weights: Weights) -> str:
 
 FAULTS: dict[str, Callable[[Weights, str], Weights]] = {
     "a further prefix": lambda weights, base: {f"module.{name}": value for name, value in weights.items()},
-    "two prefixes": lambda weights, base: {f"base_model.model.{name}": value for name, value in weights.items()},
     "another prefix": lambda weights, base: {name.replace(f"{base}.", "net."): weights[name] for name in weights},
     "one is missing": lambda weights, base: {name: weights[name] for name in weights if name != one(weights)},
-    "a layer is missing": lambda weights, base: {name: weights[name] for name in weights if ".1." not in name},
-    "no embedding": lambda weights, base: {
-        name: weights[name] for name in weights if not {"wte", "embed_tokens", "word_embeddings"} & {*name.split(".")}
-    },
     "another shape": lambda weights, base: weights | {one(weights): weights[one(weights)][:-1].clone()},
     "turned": lambda weights, base: (
         weights | {name: weights[name].T.contiguous() for name in weights if _is_long(weights[name])}

@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import create_mask
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
@@ -84,12 +83,6 @@ def random_qkv(rows: int, positions: int, seed: int = 0) -> list[Tensor]:
     """Four query heads and two heads of keys and values."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(rows, heads, positions, 16, generator=generator) for heads in (4, 2, 2)]
-
-
-def test_the_mask_by_hand():
-    expected = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]]
-    visibility = within_documents(CAUSAL, torch.tensor([[0, 0, 1, 1, -1]]))
-    assert visible(visibility, 1, 5)[0, 0].int().tolist() == expected
 
 
 PREFIX_LENGTHS = torch.tensor([3, 0])
@@ -246,13 +239,6 @@ def test_flex_attention_is_attention_and_is_not_compiled_again_for_other_documen
         with torch.compiler.set_stance("fail_on_recompile" if number else "default"):
             found = BlockAttention(block_mask(visibility, 2, 4, 256, layout.device), bias, cap).attend(*qkv, None)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-
-
-@torch.compiler.set_stance("force_eager")
-def test_both_masks_let_the_same_pairs_through():
-    visibility = within_documents(CAUSAL, documents(256, [[100], [3, 130, 200]], padding=7))
-    found = create_mask(block_mask(visibility, 2, 4, 256, torch.device("cpu")).mask_mod, 2, 1, 256, 256, device="cpu")
-    assert torch.equal(found, visible(visibility, 2, 256))
 
 
 @torch.compiler.set_stance("force_eager")

@@ -99,31 +99,6 @@ def test_a_cache_can_be_gone_on_from_by_several_rows(config, room, slots):
     assert cache.lengths_B.tolist() == [5, 7]
 
 
-@pytest.mark.parametrize("name", ["gpt1", "gpt2", "llama", "lstm", "rnn", "window_mlp"])
-@torch.inference_mode()
-def test_greedy_with_a_cache_is_greedy_without_token_for_token(name):
-    """Prompts of different lengths in one batch, up to the last position; without: training's forward, each time."""
-    config = SHAPES[name]
-    model, lengths = random_model(config), [1, 4, 9]
-    prompts = [random_tokens(1, length, length)[0] for length in lengths]
-    expected = []
-    for prompt_T in prompts:
-        tokens_T = prompt_T
-        while len(tokens_T) < config.context:
-            logits = model(tokens_T[None], torch.arange(len(tokens_T))[None], torch.zeros(1, len(tokens_T)).long())
-            tokens_T = torch.cat((tokens_T, logits[0, -1].argmax()[None]))
-        expected.append(tokens_T.tolist())
-    cache, found = new_cache(model, 3), [prompt.tolist() for prompt in prompts]
-    tokens_P, new = torch.cat(prompts), sizes(*lengths)
-    while new.any():
-        last_B = model.logits(model.extend(cache, tokens_P, new)[new.cumsum(0) - 1]).argmax(-1)
-        new = (cache.lengths_B < config.context).long() * (new > 0)
-        for tokens, token, goes_on in zip(found, last_B.tolist(), new.tolist(), strict=True):
-            tokens.extend([token] * goes_on)
-        tokens_P = last_B[new > 0]
-    assert found == expected
-
-
 def test_a_full_window_is_refused():
     model = random_model(GPT2)
     cache = new_cache(model, 2)

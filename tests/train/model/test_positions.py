@@ -9,7 +9,6 @@ import torch
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.model.layers import ACTIVATIONS
 from headrace.train.model.positions import POSITIONS, distance_buckets
-from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import Visibility
 from tests.train.model.test_transformer import BLOOM, GPT2, VOCABULARY, random_model
 
@@ -107,33 +106,6 @@ def test_parallel_parts_read_the_input_of_the_block():
     expected = x_BTM + block.attention(block.attention_norm(x_BTM), None, Values())
     expected = expected + block.cross(block.cross_norm(x_BTM), Values()) + block.mlp(block.mlp_norm(x_BTM))
     torch.testing.assert_close(block(x_BTM, None, Values(), Values()), expected, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("place", "formula"), [
-    ("pre", lambda x, part, first, last: x + part(first(x))),
-    ("post", lambda x, part, first, last: first(x + part(x))),
-    ("sandwich", lambda x, part, first, last: x + last(part(first(x)))),
-    ("after", lambda x, part, first, last: x + last(part(x))),
-])  # fmt: skip
-def test_norm_places_by_their_formulas(place, formula):
-    """The feed-forward half of a block whose attention adds nothing, which a normalization of zeros keeps at zero."""
-    model: Transformer = random_model(dataclasses.replace(GPT2, layers=1, norm_place=place, bias=False))
-    block = model.blocks[0]
-    with torch.no_grad():
-        block.attention.output.weight.zero_()
-        for norm in (block.attention_norm, block.attention_output_norm):
-            if isinstance(norm, torch.nn.LayerNorm):
-                norm.bias.zero_()
-
-    class Nothing:
-        def attend(self, q, k, v, drop):
-            return torch.zeros_like(q)
-
-    x_BTM = torch.randn(1, 5, GPT2.width, generator=torch.Generator().manual_seed(1))
-    start = block.attention_norm(x_BTM) if place == "post" else x_BTM
-    with torch.no_grad():
-        expected = formula(start, block.mlp, block.mlp_norm, block.mlp_output_norm)
-        torch.testing.assert_close(block(x_BTM, None, Nothing()), expected, rtol=0, atol=1e-6)
 
 
 def test_the_buckets_of_t5():
