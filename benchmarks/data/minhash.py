@@ -40,13 +40,12 @@ from pathlib import Path
 
 import datasketch
 import numpy as np
-import xxhash
 from datatrove.pipeline.dedup import minhash
 from datatrove.utils.hashing import HashConfig
 from datatrove.utils.word_tokenizers import WordTokenizer
 
-from headrace.data_prep.dedup.minhash import permutations, signature
-from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
+from headrace.data_prep.dedup.minhash import SCHEME, permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingles
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.text.words import words
 
@@ -71,12 +70,8 @@ def by_headrace(texts: list[str]) -> list[np.ndarray]:
     return [signature(shingle_hashes(text, WORDS), hashers) for text in texts]
 
 
-def shingle_hash32(shingle: bytes) -> int:
-    return xxhash.xxh64_intdigest(shingle) & 0xFFFFFFFF
-
-
 def by_datasketch(sets: list[list[bytes]]) -> list[np.ndarray]:
-    sketches = datasketch.MinHash.bulk(sets, num_perm=HASHES, seed=SEED, hashfunc=shingle_hash32, scheme="affine32")
+    sketches = datasketch.MinHash.bulk(sets, num_perm=HASHES, seed=SEED, hashfunc=shingle_hash32, scheme=SCHEME)
     return [sketch.hashvalues for sketch in sketches]
 
 

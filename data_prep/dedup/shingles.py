@@ -15,6 +15,7 @@ stands for a set of shingles: among 10^6 shingles the probability of a collision
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from headrace.data_prep.kernel import kernel
@@ -28,6 +29,11 @@ def shingles(text: str, size_words: int) -> list[bytes]:
     parts = words(text)
     starts = range(max(1, len(parts) - size_words + 1)) if parts else range(0)
     return [" ".join(parts[start : start + size_words]).encode() for start in starts]
+
+
+def shingle_hash32(shingle: bytes) -> int:
+    """Returns the 32-bit hash of a shingle. Pass it to datasketch: ``MinHash(hashfunc=shingle_hash32)``."""
+    return xxhash.xxh64_intdigest(shingle) & 0xFFFFFFFF
 
 
 def shingle_hashes(text: str, size_words: int) -> NDArray[np.uint64]:

@@ -1,10 +1,12 @@
-"""Finds the documents of an artifact that are similar to a text.
+"""Finds the documents of an artifact that are similar to a text, by datasketch's MinHashLSH.
 
-    text ── signature ──┐
-    signatures/NNNNN.npy ──> a band is equal: candidates ── estimate from the signatures
-                                                         └─ exact Jaccard similarity from the documents
+    text ── min_hash ──> MinHashLSH              one entry: the text
+                             │ query
+    every sketch of the artifact ──> candidates ── estimate from the sketches
+                                                └─ exact Jaccard similarity from the documents
 
-Memory: the equality of each hash of a shard, one byte each.
+The index holds only the text, and each document is a query. Sharing a band is symmetric, so the result is the same, and
+memory does not grow with the number of documents.
 """
 
 import dataclasses
@@ -12,10 +14,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headrace.data_prep.dedup.minhash import permutations, signature
-from headrace.data_prep.dedup.shingles import shingle_hashes, shingle_set
+from headrace.data_prep.dedup.minhash import min_hash, min_hashes
+from headrace.data_prep.dedup.shingles import shingle_set, shingles
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +39,9 @@ def similar(text: str, signatures: Artifact, clean: Artifact) -> list[Match]:
         text: the text to compare with.
         signatures: an artifact of stage ``signatures``. Its settings define shingles and bands.
         clean: the artifact of stage ``clean`` from which it was made.
+
+    Raises:
+        ConfigError: if the signatures have only one band. datasketch's index needs two.
     """
     matches = (match for shard in range(signatures.shard_count) for match in _matches(text, signatures, clean, shard))
     return sorted(matches, key=lambda match: (-match.jaccard, -match.estimate, match.id))
@@ -57,11 +63,14 @@ def _matches(text: str, signatures: Artifact, clean: Artifact, shard: int) -> It
 def _candidates(text: str, signatures: Artifact, shard: int) -> dict[str, float]:
     """Returns id → estimated similarity of the documents of ``shard`` that share a band with ``text``."""
     settings = signatures.settings
-    hashes = shingle_hashes(text, settings["shingle_words"])
-    if not hashes.size:
+    bands, rows = settings["bands"], settings["rows"]
+    if bands < 2:
+        raise ConfigError("dedup.bands", f"{bands} band is too few for datasketch's index", "give 2 or more")
+    sketch = min_hash(shingles(text, settings["shingle_words"]), bands * rows, settings["seed"])
+    if sketch.is_empty():
         return {}
-    others = np.load(signatures.shard("signatures", shard, "npy"), mmap_mode="r")
-    ids = np.load(signatures.shard("ids", shard, "npy"))
-    is_equal = others == signature(hashes, permutations(others.shape[1], settings["seed"]))
-    shares = is_equal.reshape(len(others), settings["bands"], settings["rows"]).all(axis=2).any(axis=1)
-    return {ids[row].decode(): float(is_equal[row].mean()) for row in np.flatnonzero(shares)}
+    from datasketch import MinHashLSH
+
+    index = MinHashLSH(num_perm=bands * rows, params=(bands, rows))
+    index.insert("text", sketch)
+    return {name: sketch.jaccard(other) for name, other in min_hashes(signatures, shard) if index.query(other)}

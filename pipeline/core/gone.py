@@ -24,7 +24,7 @@ _OF_LECTURES = {
 GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
-    "dedup.engine": "it is gone: there is one engine, whose signatures are the hashvalues of datasketch's MinHash",
+    "dedup.engine": "it is gone: headrace.data_prep.dedup.minhash.min_hashes reads the signatures as datasketch does",
     "dedup.contained": "it is gone: dedup.repeated_words=50 drops documents that hold nothing but text of others",
     "source=token_files": "it is gone: decode the ids to JSON lines; their tokenizer (tokenizer=file) gives them back",
     **dict.fromkeys(("canaries", "canaries.copies"), f"{_LECTURES}: source=planted source.canaries.copies=[1,4]"),

@@ -6,7 +6,7 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.data_prep.dedup.shingles import shingle_hashes, shingle_set, shingles
+from headrace.data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingle_set, shingles
 
 
 @given(st.text(), st.integers(1, 7))
@@ -46,3 +46,7 @@ def test_set_is_sorted_and_distinct():
     found = shingle_set(text, 2)
     assert found.tolist() == sorted({xxhash.xxh64_intdigest(shingle) for shingle in shingles(text, 2)})
     assert found.dtype == np.uint64
+
+
+def test_32_bit_hash_is_the_low_half():
+    assert shingle_hash32(b"a b c d e") == int(shingle_hashes("a b c d e", 5)[0]) & 0xFFFFFFFF

@@ -1,4 +1,5 @@
 import random
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from headrace.data_prep.dedup.minhash import permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.dedup.similar import similar
 from headrace.data_prep.signatures import Signatures
+from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.dedup.corpus import clean, deal, family, slow_jaccard
 
 
@@ -55,6 +57,12 @@ def test_finds_documents_that_share_a_band(corpus, look_up, dedup):
 def test_nothing_similar(look_up):
     assert look_up("quite another thing, in words that no document has", Dedup()) == []
     assert look_up("…", Dedup()) == []
+
+
+def test_too_few_bands_for_datasketch(look_up):
+    message = "dedup.bands: 1 band is too few for datasketch's index; give 2 or more"
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        look_up("any text", Dedup(bands=1))
 
 
 def test_estimates_are_near_the_truth(corpus, look_up):
