@@ -48,7 +48,7 @@ ZERO = named("""
     LineBreaks.max_per_word UppercaseLine.max_fraction LineCorrections.max_removed_fraction Dedup.seed
     Copies.seed|otherwise|texts Pareto.seed CopyStep.copies|at_least Threshold.min|max
     Decontamination.window_characters Reconstruction.permute_sentences|random_share|rotate
-    Decaying.learning_rate|weight_decay|ema_decay RateFactors.embedding|head|matrix|vector
+    Optimizer.learning_rate|weight_decay|ema_decay RateFactors.embedding|head|matrix|vector
     TrainingConfig.ramp_steps|seed|validation_rows|seen_rows|source_rows Adaptive.beta1|beta2
     Muon.momentum|adamw_learning_rate Adafactor.parameter_epsilon Cosine.warmup_steps|final_fraction
     Linear.warmup_steps|final_fraction WarmupStableDecay.warmup_steps|decay_fraction|final_fraction

@@ -70,10 +70,18 @@ class DecayFactors(RateFactors):
 
 
 @settings
-class Decaying:
-    """The learning rate and the decoupled weight decay of an optimizer, and their factors by role."""
+class Optimizer(abc.ABC):
+    """Base of the settings of an optimizer: its learning rate and decoupled weight decay, and their factors by role."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def type(self) -> str:
+            """The name by which settings choose it."""
+            ...
 
     scales_with_width: ClassVar[bool] = False
+    """Whether it has Adam's rules of muP, which ``model.base_width`` needs."""
     learning_rate: Rate
     """The peak; the schedule scales it."""
     weight_decay: Decay = 0.1
@@ -86,16 +94,38 @@ class Decaying:
     decay_factors: DecayFactors = DecayFactors()
     """Factors of the weight decay; by default biases and norms do not decay."""
 
+    @abc.abstractmethod
+    def moments(self, role: RoleName) -> tuple[str, ...]:
+        """Returns the names, in the state of torch's optimizer, of the fp32 tensors with their parameter's shape that
+        its updates read."""
+
     def statistics(self, shape: Sequence[int], role: RoleName) -> Mapping[str, int]:
+        """Returns name and length of the fp32 tensors that every rank holds of a matrix or vector of this shape."""
         return {}
 
+    @abc.abstractmethod
+    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]:
+        """Returns the state of parameters of one role, as torch's optimizer has it before its first update.
+
+        It has the moments and, if the optimizer counts updates, the tensor ``step``.
+        """
+
+    @abc.abstractmethod
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
+        """Returns the bytes that an update takes beyond gradients and state; ``is_divided``: ranks have parts of a
+        matrix."""
+
     def options(self, role: RoleName) -> dict[str, Any]:
+        """Returns torch's options of a group of parameters of this role: ``weight_decay``, say.
+
+        ``rate_factor`` is the group's learning rate divided by that of the schedule; without it that is 1.
+        """
         decay, rate = (getattr(factors, role) for factors in (self.decay_factors, self.rate_factors))
         return {"weight_decay": self.weight_decay * decay, "rate_factor": rate}
 
 
 @settings
-class Adaptive(Decaying):
+class Adaptive(Optimizer):
     """Adam's two moments (Kingma and Ba 2015); defaults of GPT-3 (Brown et al. 2020, app. B)."""
 
     beta1: BelowOne = 0.9
@@ -135,56 +165,6 @@ class Whole:
         return math.prod(self.shape)
 
 
-class Optimizer(Protocol):
-    """The settings of an optimizer."""
-
-    @property
-    def type(self) -> str:
-        """The name by which settings choose it."""
-        ...
-
-    scales_with_width: ClassVar[bool]
-    """Whether it has Adam's rules of muP, which ``model.base_width`` needs."""
-
-    @property
-    def learning_rate(self) -> float:
-        """The peak; the schedule scales it."""
-        ...
-
-    @property
-    def ema_decay(self) -> float | None:
-        """The decay of the moving average of the weights; None: there is none."""
-        ...
-
-    def moments(self, role: RoleName) -> tuple[str, ...]:
-        """Returns the names, in the state of torch's optimizer, of the fp32 tensors with their parameter's shape that
-        its updates read."""
-        ...
-
-    def statistics(self, shape: Sequence[int], role: RoleName) -> Mapping[str, int]:
-        """Returns name and length of the fp32 tensors that every rank holds of a matrix or vector of this shape."""
-        ...
-
-    def options(self, role: RoleName) -> dict[str, Any]:
-        """Returns torch's options of a group of parameters of this role: ``weight_decay``, say.
-
-        ``rate_factor`` is the group's learning rate divided by that of the schedule; without it that is 1.
-        """
-        ...
-
-    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]:
-        """Returns the state of parameters of one role, as torch's optimizer has it before its first update.
-
-        It has the moments and, if the optimizer counts updates, the tensor ``step``.
-        """
-        ...
-
-    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
-        """Returns the bytes that an update takes beyond gradients and state; ``is_divided``: ranks have parts of a
-        matrix."""
-        ...
-
-
 @runtime_checkable
 class Elementwise(Protocol):
     """The settings of an optimizer of torch, which updates a value from its own gradient and state."""
@@ -195,14 +175,8 @@ class Elementwise(Protocol):
 
 
 @settings
-class MatrixOptimizer(Decaying, abc.ABC):
+class MatrixOptimizer(Optimizer):
     """Base of the settings of an optimizer that needs more of a matrix; train/engine/by_parameter.py runs it."""
-
-    @abc.abstractmethod
-    def moments(self, role: RoleName) -> tuple[str, ...]: ...
-
-    @abc.abstractmethod
-    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]: ...
 
     @abc.abstractmethod
     def update(self, group: Mapping[str, Any], flat: Any) -> None:
