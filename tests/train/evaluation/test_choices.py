@@ -1,6 +1,5 @@
 """Choices: prompts, judgement and metrics of multiple choice, schemas and minimal pairs."""
 
-import json
 import math
 from collections import Counter
 
@@ -14,7 +13,6 @@ from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
-from tests.train.evaluation.test_file_records import error_of
 
 ROWS = [
     {"context_options": [f"The key {n} did not fit as the key {n}", f"The key {n} did not fit as the lock"],
@@ -64,19 +62,6 @@ def test_texts_are_right_sentences(write_lines):
     path = str(questions(write_lines, ROWS[1]))
     evaluation = decode(Evaluation, {"benchmarks": {"x": {"type": "schema", "paths": [path], "own_space": True}}})
     assert list(evaluation.texts()["x"].texts()) == [("questions.jsonl:1", ("The key 0 did not fit as the lock .",))]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"context_options": ["a"]},
-         ":2: field 'context_options' holds ['a']; give it a list of two or more texts, none blank"),
-        ({"continuation": ""}, ":2: field 'continuation' holds ''; give it a text that is not blank"),
-        ({"gold": 2}, ":2: field 'gold' holds 2; give it a number from 0 to 1"),
-    ],
-)  # fmt: skip
-def test_broken_lines_are_named(write_lines, change, message):
-    assert error_of(Schema, write_lines("bad.jsonl", json.dumps(ROWS[0]), json.dumps(ROWS[0] | change))) == message
 
 
 def test_choices_are_judged_by_sum_by_character_and_by_byte():

@@ -23,12 +23,10 @@ from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, build
 from tests.train.finetune.small_tasks import ENCODER, of_kind, sentiment, stage, tokenizer_artifact
 from tests.train.finetune.tasks.test_text_to_text import T5, TASK, WORDS, words_artifact
-from tests.train.finetune.test_parity import CLASSES, theirs
+from tests.train.finetune.test_parity import theirs
 
 BATCH = 8
 HEADS = ("classifier.", "qa_outputs.", "score.", "bert.pooler.")
-KINDS = ["classification", "text_to_text"]
-KINDS += [pytest.param(kind, marks=pytest.mark.slow) for kind in CLASSES if kind not in KINDS]
 
 
 def pretrained(model: ModelConfig, tokenizer: Artifact, vocabulary: int, folder: Path) -> Path:
@@ -66,7 +64,7 @@ def their_first_loss(material: Material, folder: Path, scratch: Path) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["classification", "text_to_text"])
 def test_the_first_loss_is_that_of_the_given_weights(kind, tmp_path, run_stage) -> None:
     """From the weights of a run, and from a folder."""
     if kind == "text_to_text":
