@@ -40,7 +40,7 @@ CLEANS = " --as cleaning "
 QUESTIONS = (
     "status", "why", "inspect", "runs", "du", "compare", "generate",
 )  # fmt: skip
-AS_WHAT = re.compile(r"--as (\w+)")
+AS_WHAT = re.compile(r"--(as \w+|logs)")
 LONGEST_SECONDS = 1_800
 """A tutorial starts more than twenty commands one after the other; other tests run beside it."""
 

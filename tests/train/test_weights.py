@@ -287,6 +287,7 @@ def test_a_server_of_wandb_that_hangs_ends_no_training_and_no_resume(tmp_path, i
     assert [row["step"] for row in rows] == list(range(1, 13))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["offline", "disabled"])
 def test_wandb_gets_version_ranks_and_address_or_nothing_at_all(mode, tmp_path, inputs, run_stage, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", mode)

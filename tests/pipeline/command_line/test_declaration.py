@@ -14,6 +14,8 @@ from headrace.pipeline.command_line.group import COMMANDS
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here, understood
 
+STATUS = "usage: headrace status [RUN] [--watch] [--logs] [--stage STAGE] [--lines N] [KEY=VALUE ...]"
+
 
 @pytest.mark.parametrize(
     ("arguments", "given", "overrides"),
@@ -58,7 +60,7 @@ WHY = (
             "why a:1 -- source=x",
             f"too many arguments: source=x; usage: headrace {WHY}",
         ),
-        ("status a -- root=r", "too many arguments: root=r; usage: headrace status [RUN] [--watch] [KEY=VALUE ...]"),
+        ("status a -- root=r", f"too many arguments: root=r; {STATUS}"),
         ("trace 3 12 root=r", "unknown command 'trace'; it is gone: headrace why SHARD:OFFSET --as token"),
         ("inspect clean --rul x", "inspect has no option '--rul'; did you mean '--rule'?"),
         (
@@ -66,7 +68,7 @@ WHY = (
             "Option '--ids' requires an argument; usage: headrace forget --ids FILE [--run RUN] [KEY=VALUE ...]",
         ),
         ("forget root=r", "forget needs --ids; usage: headrace forget --ids FILE [--run RUN] [KEY=VALUE ...]"),
-        ("status --run a", "status has no option '--run'; usage: headrace status [RUN] [--watch] [KEY=VALUE ...]"),
+        ("status --run a", f"status has no option '--run'; {STATUS}"),
         ("--hepl", "headrace has no option '--hepl'; did you mean '--help'?"),
         ("wy numpy:2", "unknown command 'wy'; did you mean 'why'?"),
     ],

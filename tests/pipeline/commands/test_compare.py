@@ -160,6 +160,38 @@ def test_data_runs_are_compared_by_their_documents(tmp_path):
     assert "Documents documents lax strict records read 5 5" in " ".join(Reader(page.read_text()).text.split())
 
 
+@pytest.mark.slow
+def test_settings_that_differ_and_losses_stand_on_the_page(tmp_path, browse):
+    """Two runs, planned by their settings, with scores and metrics made by hand."""
+    names = []
+    for name, rate, right in (("slow", "0.0003", FIRST), ("fast", "0.0006", SECOND)):
+        steps = planned(tmp_path, name, rate)
+        scores, weights = steps["scores"], steps["weights"]
+        run_of(scores.folder, right, NATS, {"weights": weights.address})
+        write_metrics(weights.folder, [{"step": step, "validation_loss": 5.0 / step} for step in (1, 2, 3)])
+        names.append(name)
+    page = tmp_path / "page.html"
+    result = headrace_here("compare", *names, f"--page={page}", f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[:4] == [
+        "| setting | slow | fast |",
+        "| --- | --- | --- |",
+        "| optimizer.learning_rate | 0.0003 | 0.0006 |",
+        "",
+    ]
+    assert lines[4] == "| first stage that differs | slow | fast |"
+    assert lines[6].startswith("| weights | ")
+    assert lines[8].startswith("| benchmark | shots | metric | items | slow | fast | ")
+    assert lines[-1] == f"page: {page}"
+    text = " ".join(Reader(page.read_text()).text.split())
+    assert "Settings that differ setting slow fast optimizer.learning_rate 0.0003 0.0006" in text
+    assert f"Stages at which the runs part first stage that differs slow fast {lines[6].replace('| ', '')[:-2]}" in text
+    tree, console = browse(page, "--dump-dom")
+    assert console == []
+    assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)[0] == "losses"
+
+
 def trained(folder, number, parameters):
     """Scores of a model with so many parameters, below the root ``folder``."""
     weights = TaskOutput(folder / f"weights/w{number}", "weights", 0)
