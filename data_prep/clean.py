@@ -23,7 +23,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -42,7 +42,7 @@ from headrace.data_prep.filters.guards import (
     refuse_failed_classes,
     refuse_failed_shard,
 )
-from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
+from headrace.data_prep.filters.keys import NO_PARTS, KeyWriter, Losers, decide, losing_parts
 from headrace.data_prep.filters.language.language_codes import foreign_counts, language_named, routed_count
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.compression import LEVEL
@@ -82,21 +82,19 @@ class Pass:
         """The filters that judge documents, in order."""
         return (() if self.opening is None else (self.opening,)) + self.filters
 
-    def judge(self, document: Document, lost: "NDArray[np.uint32] | None") -> Drop | None:
+    def judge(self, document: Document, lost: NDArray[np.uint32]) -> Drop | None:
         """Removes the parts ``lost`` from ``document``, applies the filters, and returns the reason to drop it."""
-        if self.opening is not None and lost is not None:
-            drop = self.opening.trim(document, lost)
-            if drop is not None:
-                return drop
+        if self.opening is not None and (drop := self.opening.trim(document, lost)):
+            return drop
         return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
 
-    def judge_in_time(self, document: Document, losers: Losers | None, number: int, limit: CpuLimit) -> Drop | None:
-        """Judges the shard's document ``number``; one that exceeds ``limit`` on all ATTEMPTS is dropped as too slow.
+    def judge_in_time(
+        self, document: Document, lost: NDArray[np.uint32], limit: CpuLimit, counts: "Counter[str]"
+    ) -> Drop | None:
+        """Judges ``document``; one that exceeds ``limit`` on all ATTEMPTS is dropped as too slow.
 
-        Raises:
-            PageFailedError: when a class of the user fails. The document is as it was.
+        One at which a class of the user fails is counted in ``counts``. Of both kinds the document is as it was.
         """
-        lost = None if losers is None else losers.of(number)  # reading them does not count as the document's time
         text, metadata = document.text, document.metadata
         for _ in range(ATTEMPTS):
             document.metadata = {
@@ -106,13 +104,12 @@ class Pass:
             try:
                 drop = self.judge(document, lost)
                 limit.stop()
-            except TooSlow:
+            except (TooSlow, PageFailedError) as failure:
                 limit.cancel()
                 document.text, document.metadata = text, metadata
-            except PageFailedError:
-                limit.cancel()
-                document.text, document.metadata = text, metadata
-                raise
+                if isinstance(failure, PageFailedError):
+                    count_failure(failure, counts)
+                    return failure.drop
             else:
                 return drop
         return Drop("too_slow", limit.reached)
@@ -130,6 +127,21 @@ def split_passes(filters: tuple[Filter | GlobalFilter, ...]) -> list[Pass]:
         else:
             run.append(rule)
     return [*passes, Pass(opening=opening, filters=tuple(run), closing=None)]
+
+
+def judge_together(filters: tuple[Filter | GlobalFilter, ...], documents: Sequence[Document]) -> list[Drop | None]:
+    """Applies ``filters`` to ``documents``, which it changes, and returns the reason to drop each, or None.
+
+    Global filters compare these documents. No signal interrupts a page: its time is measured when it is done.
+    """
+    drops, limit, lost = list[Drop | None]([None] * len(documents)), CpuLimit(), dict[int, "NDArray[np.uint32]"]()
+    left = dict(enumerate(documents))
+    for pass_ in split_passes(filters):
+        for number, document in left.items():
+            drops[number] = pass_.judge_in_time(document, lost.get(number, NO_PARTS), limit, Counter())
+        left = {number: document for number, document in left.items() if drops[number] is None}
+        lost = losing_parts(pass_.closing, left) if pass_.closing else {}
+    return drops
 
 
 @settings
@@ -219,11 +231,8 @@ class Clean(Stage):
                 if number == 0:
                     counts["documents_in"] += 1
                 before = language_named(document)
-                try:
-                    drop = pass_.judge_in_time(document, losers, index, limit)
-                except PageFailedError as failure:
-                    drop = failure.drop
-                    count_failure(failure, counts)
+                parts = NO_PARTS if losers is None else losers.of(index)
+                drop = pass_.judge_in_time(document, parts, limit, counts)
                 counts.update(foreign_counts(pass_.judges, document, before, drop))
                 if drop is not None or last:
                     counts.update(filter(None, [routed_count(document, drop)]))

@@ -9,12 +9,17 @@ of all that the machine code follows from.
 
 import functools
 import hashlib
+import multiprocessing
+import os
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
+
+from headrace.pipeline.core.extras import without
 
 int64: Callable[[Any], int] = cast(Any, np.int64)
 """A number of 64 bits, which kernels need where Python counts without bounds."""
@@ -35,14 +40,27 @@ class Kernel:
     def compiled(self) -> Any:
         """numba's dispatcher; without a cache if no folder for one is writable."""
         import numba
+        from numba.core.runtime import rtsys
 
+        with without("scipy.linalg"):  # numba asks for linear algebra, which no kernel needs: 0.1 s of CPU time
+            from numba.np import arraymath
+        arraymath._HAVE_BLAS = True
         self._function.__qualname__ += f"_{self.content}"  # numba names the files of the cache by it
         try:
-            return numba.njit(self._function, cache=True, **self._options)
+            made = numba.njit(self._function, cache=True, **self._options)
         except RuntimeError:
             message = f"no writable folder for numba's cache: {self._function.__name__} is compiled in every process"
             warnings.warn(message, RuntimeWarning, stacklevel=4)
             return numba.njit(self._function, **self._options)
+        if numba.config.DISABLE_JIT:
+            return made
+        if not os.path.exists(made._cache._cache_file._index_path):
+            _announce()
+        # What is in the cache is loaded without what only the compiler needs: 0.2 s of CPU time of each process.
+        made._compilation_chain_init_hook = lambda: None
+        made._cache.load_overload = made._cache._load_overload
+        rtsys.initialize(made.targetctx)
+        return made
 
     @functools.cached_property
     def content(self) -> str:
@@ -59,6 +77,13 @@ class Kernel:
     def _numba_type_(self) -> Any:
         """The type that numba gives this function where another kernel names it."""
         return self.compiled._numba_type_
+
+
+@functools.cache
+def _announce() -> None:
+    """Prints once that kernels are compiled; of several workers, the first one does."""
+    if multiprocessing.current_process().name.rpartition("-")[2] in ("MainProcess", "1"):
+        print("headrace: compiling once, about half a minute (headrace ready)", file=sys.stderr, flush=True)
 
 
 def kernel(function: Function) -> Function:

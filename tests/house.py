@@ -61,7 +61,10 @@ def weight() -> dict[str, int]:
         "code_lines": sum(_code_lines(path, tree) for path, tree in trees.items()),
         "modules": sum(_lines(path) > 3 for path in trees),
         "settings_fields": sum(map(_settings_fields, trees.values())),
-        "commands": sum(path.name != "__init__.py" for path in (ROOT / "pipeline" / "commands").glob("*.py")),
+        "commands": sum(
+            path.read_text(encoding="utf-8").count("\n@command\n")
+            for path in (ROOT / "pipeline" / "commands").glob("*.py")
+        ),
         "yaml_files": len(list((ROOT / "conf").rglob("*.yaml"))),
         "page_words": sum(len(path.read_text(encoding="utf-8").split()) for path in pages),
         "test_lines": sum(map(_lines, (ROOT / "tests").rglob("*.py"))),
@@ -113,7 +116,8 @@ def loaded(folder: Path) -> dict[str, int]:
 
 
 def _modules() -> list[Path]:
-    return [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    packages = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    return [*packages, *(ROOT / "src" / "headrace").glob("*.py")]
 
 
 def _lines(path: Path) -> int:

@@ -77,8 +77,8 @@ ROOMS = (
     "pipeline.command_line",
     "pipeline.papers",
     "pipeline.experiments",
-    "pipeline.commands",
     "pipeline.api",
+    "pipeline.commands",
     "pipeline",
 )
 """A module imports from its own room and from rooms above it in this list, so there are no circles between rooms. A
@@ -114,6 +114,7 @@ LOAD_LATE = (
     "pipeline/run/run_execution.py",
     "pipeline/run/rank.py",
     "pipeline/run/run_state.py",
+    "pipeline/api/verdict.py",
     "pipeline/report/report.py",
     "pipeline/report/stage_warnings.py",
     "train/weights.py",

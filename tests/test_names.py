@@ -26,7 +26,10 @@ MODULES = {
 """Modules of one name in one meaning."""
 VAGUE = {"each", "found", "here", "one", "wrong"}
 """Names of variables that do not say what these hold."""
-CLASSES = {"Run": "a run, as planned and as ``import headrace`` shows it"}
+CLASSES = {
+    "Run": "a run, as planned and as ``import headrace`` shows it",
+    "Tokenizer": "a tokenizer, as a stage makes it and as ``import headrace`` uses it",
+}
 """Classes of one name in one meaning."""
 
 

@@ -99,7 +99,7 @@ def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Se
         order = np.argsort(piece["start"])
         bounds, hashes = sets.read(piece["start"][order], piece["shingles"][order])
         is_older = piece["precedence"] < FIRST_OF_OURS
-        chosen, values, n = _select_all(
+        chosen, values, n = select_all(
             starts[first : last + 1] - begin, np.argsort(order), bounds, hashes, is_older, threshold
         )
         survivors[begin:end] = np.where(chosen == KEPT, survivors[begin:end], chosen + begin)
@@ -109,7 +109,7 @@ def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Se
 
 
 @kernel
-def _select_all(
+def select_all(
     starts: NDArray[np.int64],
     members: NDArray[np.int64],
     bounds: NDArray[np.int64],

@@ -42,7 +42,7 @@ class DatatroveFilter(Filter):
         return f"{self.type}.{self.path.rpartition('.')[2]}"
 
     def judge(self, document: Document) -> Drop | None:
-        from datatrove.pipeline.filters.base_filter import get_filter_result  # slow: see datatrove_step.py
+        from datatrove.pipeline.filters.base_filter import get_filter_result  # a quarter of a second
 
         try:
             with PageErrors(self.base_reason):

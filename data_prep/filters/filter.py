@@ -5,10 +5,10 @@
     GlobalFilter   sees all documents:  keys(document)  ->  one of equal keys wins  ->  trim(document, losers)
     LineFilter     judges each line:    line ── rule ──> line (perhaps rewritten) ── rule ──> … ──> kept, or removed
 
-The constructor fields of a filter are its settings. ``DatatroveStep`` (datatrove_step.py) puts a ``Filter`` into a
-datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be such a
-step, because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply rules of lines
-again to show which one removed a line. Files of the user (lists, models) are named by path and never downloaded.
+The constructor fields of a filter are its settings. ``headrace.datatrove.Clean`` puts a ``Filter`` into a datatrove
+pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be such a step,
+because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply rules of lines again
+to show which one removed a line. Files of the user (lists, models) are named by path and never downloaded.
 """
 
 import abc

@@ -15,7 +15,7 @@ the same key: larger buckets are sorted on disk (shuffle.external_sort).
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from datatrove.data import Document
@@ -23,7 +23,7 @@ from datatrove.data import Document
 from headrace.data_prep.filters.filter import GlobalFilter
 from headrace.data_prep.shuffle.exchange import Sender, bucket_of, receive_blocks, sorting_folder
 from headrace.data_prep.shuffle.external_sort import external_sort
-from headrace.data_prep.shuffle.records import run_bounds, run_starts, whole_runs
+from headrace.data_prep.shuffle.records import run_bounds, run_starts, stable_order, whole_runs
 from headrace.pipeline.core.artifact import TaskOutput
 
 LOSER = np.dtype([("shard", "<u4"), ("document", "<u4"), ("part", "<u4")])
@@ -32,6 +32,8 @@ LOSER = np.dtype([("shard", "<u4"), ("document", "<u4"), ("part", "<u4")])
 KEYS, LOSERS = "keys", "losers"
 """The kinds of scratch files."""
 
+ORDER = ("key", "rank", "shard", "document", "part")
+"""The order of records."""
 NO_PARTS = np.empty(0, np.uint32)
 END = 1 << 32
 """Above the index of every document."""
@@ -47,8 +49,7 @@ class KeyWriter:
 
     def __init__(self, rule: GlobalFilter, out: TaskOutput, buckets: int, memory_bytes: int) -> None:
         self._rule, self._shard, self._buckets = rule, out.task, buckets
-        self._dtype = record_dtype(rule.rank_words)
-        self._sender = Sender(out, KEYS, self._dtype, memory_bytes)
+        self._sender = Sender(out, KEYS, record_dtype(rule.rank_words), memory_bytes)
         self._documents = 0
 
     def __enter__(self) -> "KeyWriter":
@@ -60,12 +61,28 @@ class KeyWriter:
 
     def add(self, document: Document) -> None:
         """Writes the keys of the shard's next document."""
-        keys, rank, parts = self._rule.keys(document)
-        records = np.empty(len(keys), self._dtype)
-        records["key"], records["rank"], records["part"] = keys, rank, parts
-        records["shard"], records["document"] = self._shard, self._documents
-        self._sender.add(records, bucket_of(keys[:, 0], self._buckets))
+        records = key_records(self._rule, document, self._shard, self._documents)
+        self._sender.add(records, bucket_of(records["key"][:, 0], self._buckets))
         self._documents += 1
+
+
+def key_records(rule: GlobalFilter, document: Document, shard: int, number: int) -> "np.ndarray":
+    """Returns the records of the keys of ``document``, which has this ``number`` in its ``shard``."""
+    keys, rank, parts = rule.keys(document)
+    records = np.empty(len(keys), record_dtype(rule.rank_words))
+    records["key"], records["rank"], records["part"] = keys, rank, parts
+    records["shard"], records["document"] = shard, number
+    return records
+
+
+def losing_parts(rule: GlobalFilter, documents: Mapping[int, Document]) -> "dict[int, np.ndarray]":
+    """Returns the losing parts (uint32, ascending) among ``documents`` that memory holds, by the number of each."""
+    records = [key_records(rule, document, 0, number) for number, document in documents.items()]
+    keys = np.concatenate([np.empty(0, record_dtype(rule.rank_words)), *records])
+    keys = keys[stable_order(keys, ORDER)]
+    losers = keys[~run_starts(keys, ("key",))]
+    losers = losers[stable_order(losers, ("document", "part"))]
+    return dict(_by_document([losers] if losers.size else []))
 
 
 def decide(rule: GlobalFilter, out: TaskOutput, phase: str, shards: int, memory_bytes: int) -> int:
@@ -74,11 +91,10 @@ def decide(rule: GlobalFilter, out: TaskOutput, phase: str, shards: int, memory_
     The keys are those that ``phase`` wrote. Half of the memory sorts the records, the other half the losers.
     """
     dtype, lost = record_dtype(rule.rank_words), 0
-    by = ("key", "rank", "shard", "document", "part")
     records = receive_blocks(out, f"{phase}/{KEYS}", shards, out.task)
     with Sender(out, LOSERS, LOSER, memory_bytes // 2) as sender:
         last = np.empty(0, dtype)
-        for block in external_sort(records, dtype, by, memory_bytes // 2, sorting_folder(out)):
+        for block in external_sort(records, dtype, ORDER, memory_bytes // 2, sorting_folder(out)):
             first = run_starts(block, ("key",))
             first[0] = not last.size or (last["key"] != block["key"][:1]).any()
             last = block[-1:].copy()

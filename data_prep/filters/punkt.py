@@ -9,20 +9,18 @@ needs exactly its sentences. nltk_data/README.md names their origin and licence.
 there. ``punkt_path`` names other files of the same form.
 """
 
-import contextlib
 import functools
 import hashlib
 import importlib
 import importlib.util
 import itertools
 import re
-import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.extras import without
 from headrace.pipeline.core.stage import RawFile
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
     Raises:
         ConfigError: when a file is missing.
     """
-    with _without_scipy():
+    with without("scipy.stats", "scipy.sparse"):  # for a test of collocations and a parser: a second of CPU time
         from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     folder = punkt_folder(punkt_path)
@@ -58,22 +56,6 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
     tokenizer = PunktSentenceTokenizer()
     tokenizer._params = parameters
     return tokenizer
-
-
-@contextlib.contextmanager
-def _without_scipy() -> Iterator[None]:
-    """Lets imports of parts of scipy fail inside the block, unless they are loaded.
-
-    nltk needs them for one test of collocations and for one parser, and imports its other parts without them. They take
-    a second of CPU time.
-    """
-    absent = {"scipy.stats", "scipy.sparse"} - sys.modules.keys()
-    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None makes an import fail
-    try:
-        yield
-    finally:
-        for name in absent:
-            del sys.modules[name]
 
 
 def remove_time_limit() -> None:

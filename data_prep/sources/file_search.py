@@ -23,9 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-import fsspec
-
-from headrace.data_prep.sources.locations import NamedPath
+from headrace.data_prep.sources.locations import NamedPath, file_system
 from headrace.pipeline.core.compression import READ, REMEDIES, SUFFIXES, UNREAD_SUFFIXES
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.extras import require
@@ -178,7 +176,7 @@ def _is_folder(path: NamedPath) -> bool:
         return False
     if not path.is_url:
         return os.path.isdir(path.stem or "/")
-    system, root = fsspec.core.url_to_fs(path.stem)
+    system, root = file_system(path.stem)
     return bool(system.isdir(root))
 
 
@@ -324,7 +322,7 @@ def _remote(path: str, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundF
     if module := CLOUDS.get(path.partition("://")[0]):
         require("source.paths", module)
     try:
-        system, root = fsspec.core.url_to_fs(path)
+        system, root = file_system(path)
     except (ImportError, ValueError) as error:
         raise ConfigError("source.paths", f"cannot read {path!r} ({error})", "install what the scheme needs") from None
     prefix = path.removesuffix(root) if path.endswith(root) else path.removesuffix(root.lstrip("/"))

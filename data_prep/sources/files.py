@@ -15,10 +15,8 @@ from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, ClassVar, cast
 
-import fsspec
-
 from headrace.data_prep.sources.file_search import STALE, LeftOut, Suffixes, each_once, found_files
-from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
+from headrace.data_prep.sources.locations import Locations, NamedPath, file_system, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
 from headrace.pipeline.core.compression import SUFFIXES
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -118,7 +116,10 @@ def open_raw(location: str) -> BinaryIO:
         ArtifactError: when the file cannot be opened.
     """
     try:
-        return cast(BinaryIO, fsspec.open(location, "rb").open() if is_url(location) else open(location, "rb"))
+        if is_url(location):
+            system, path = file_system(location)
+            return cast(BinaryIO, system.open(path))
+        return open(location, "rb")
     except OSError as error:
         problem = f"cannot be opened ({error.strerror or error})"
         raise ArtifactError(location, problem, "correct source.paths or its permissions") from None
@@ -145,7 +146,7 @@ def _state(location: str) -> tuple[object, ...]:
     try:
         if not is_url(location):
             return file_state(location)
-        system, path = fsspec.core.url_to_fs(location)
+        system, path = file_system(location)
         system.invalidate_cache()
         info = system.info(path)
     except FileNotFoundError:

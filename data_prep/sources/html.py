@@ -11,7 +11,6 @@ html ── read_page ──> blocks ── main_text, or all ──> text in th
 """
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -173,9 +172,9 @@ class HtmlExtraction:
 
         return DEFAULT if self.extractor_model is None else Path(self.extractor_model)
 
-    @functools.cached_property
+    @property
     def model(self) -> "MainTextModel":
-        """The model that ``blocks`` chooses with."""
+        """The model that ``blocks`` chooses with. Kept outside these settings, whose pickles stay small."""
         return _loaded(self._model_path)
 
 
@@ -211,6 +210,12 @@ def text_of(html: str, extraction: HtmlExtraction, is_xml: bool = False) -> Extr
     return extracted if isinstance(extracted.text, Drop) else extracted._replace(text=decodable(extracted.text))
 
 
+def text_of_bytes(body: bytes, extraction: HtmlExtraction, charset: str | None, is_xml: bool) -> Extracted:
+    """Returns what becomes of the page ``body``. Drops: those of ``html_of`` and of ``text_of``."""
+    html = html_of(body, charset)
+    return Extracted(html, {}) if isinstance(html, Drop) else text_of(html, extraction, is_xml)
+
+
 def decodable(text: str) -> str | Drop:
     """Returns ``text``, or the Drop ``undecodable`` if too much of it could not be decoded. It is not empty."""
     fraction = text.count(REPLACEMENT) / len(text)
@@ -238,9 +243,8 @@ class Html(HtmlExtraction, FileSource):
 
     def read(self, name: str) -> Iterator[Record]:
         content = self._content(name)
-        html = content if isinstance(content, Drop) else html_of(content)
         is_xml = bare_name(name).endswith(".xhtml")
-        extracted = Extracted(html, {}) if isinstance(html, Drop) else text_of(html, self, is_xml)
+        extracted = Extracted(content, {}) if isinstance(content, Drop) else text_of_bytes(content, self, None, is_xml)
         metadata = {"url": extracted.facts.get("canonical", "")} | extracted.metadata()
         if isinstance(extracted.text, Drop):
             yield Document("", f"{name}:0", metadata=metadata), extracted.text

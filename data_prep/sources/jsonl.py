@@ -61,19 +61,18 @@ class Jsonl(FieldSource):
 
     def first_rows(self, name: str) -> Iterator[Mapping[str, Any]]:
         lines = self._records(Section(name, 0))
-        rows = (_parsed(line) for line in lines if not isinstance(line, Drop))
+        rows = (parsed(line) for line in lines if not isinstance(line, Drop))
         return (row for row in rows if isinstance(row, dict))
 
     def _document(self, identity: str, line: bytes) -> Record:
-        row = _parsed(line)
-        if not isinstance(row, dict):
-            drop = row if isinstance(row, Drop) else Drop("not_an_object", _beginning(line))
-            return Document("", identity, metadata={"url": ""}), drop
+        row = parsed(line)
+        if isinstance(row, Drop):
+            return Document("", identity, metadata={"url": ""}), row
         record = self.document(identity, row)
         values = (value_at(row, field) for field in self.metadata_fields.values())
         floats = [value for value in values if isinstance(value, float)]
         if is_rounded(record[0].metadata.get("extra")) or is_rounded(floats):
-            record = self.document(identity, _exactly_parsed(line))
+            record = self.document(identity, parsed(line, exactly=True))
         if repeated := repeated_names(line, row):
             record[0].metadata[REPEATED] = sanitize(", ".join(repeated))[:REPEATED_CHARACTERS]
         return record
@@ -137,21 +136,17 @@ def _after_line_feed(stream: BinaryIO, start: int, end: int) -> int | None:
     return None
 
 
-def _parsed(line: bytes) -> Any:
-    """Parses JSON; returns why the line is dropped when it is none. Whole numbers of more than 64 bits are rounded to
-    floats."""
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return _exactly_parsed(line)
+def parsed(line: bytes, exactly: bool = False) -> Any:
+    """Parses an object; returns a Drop when the line is none. Whole numbers of more than 64 bits are rounded to floats.
 
-
-def _exactly_parsed(line: bytes) -> Any:
-    """Parses JSON with the standard library: whole numbers of up to 4,300 digits, NaN, and lone surrogates."""
+    The standard library parses what orjson does not, or all of it ``exactly``: whole numbers of up to 4,300 digits, NaN
+    and lone surrogates.
+    """
     try:
-        return json.loads(line)
+        row = json.loads(line) if exactly else orjson.loads(line)
     except (ValueError, RecursionError):
-        return _no_json(line)
+        return _no_json(line) if exactly else parsed(line, exactly=True)
+    return row if isinstance(row, dict) else Drop("not_an_object", _beginning(line))
 
 
 def _no_json(line: bytes) -> Drop:

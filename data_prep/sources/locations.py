@@ -27,6 +27,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError
 
@@ -36,6 +37,13 @@ LOCAL_SCHEME = "file://"
 def is_url(path: str) -> bool:
     """Whether fsspec opens ``path``. All others are local paths."""
     return re.match(r"[\w+.:-]+://", path) is not None and not path.startswith(LOCAL_SCHEME)
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """Returns the file system of fsspec that has ``url``, and the path in it."""
+    import fsspec  # only where there is a URL: a twentieth of a second
+
+    return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,13 +16,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar, Literal
 
-import fsspec
 import pyarrow
 from datatrove.data import Document
 from pyarrow import ipc, parquet, types
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.fields import FieldSource
+from headrace.data_prep.sources.locations import file_system
 from headrace.data_prep.sources.page_bytes import sanitize
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, Section
 from headrace.pipeline.core.errors import ConfigError
@@ -205,7 +205,7 @@ class Arrow(FieldSource):
 
 def _named(location: str) -> set[str]:
     """Returns the names of the files of the data set whose state.json is at ``location``; none if there is none."""
-    system, path = fsspec.core.url_to_fs(location)
+    system, path = file_system(location)
     if not system.exists(path):
         return set()
     try:

@@ -116,8 +116,12 @@ BATCH_BYTES = 1_000_000
 """UTF-8 bytes of a batch of texts, approximately: enough for all cores, but little memory."""
 
 
+NO_END = -1
+"""The end of text of a tokenizer that has none. It only encodes."""
+
+
 class Encoder:
-    """Encodes and decodes with a tokenizer.json that has a token that ends a document."""
+    """Encodes and decodes with a tokenizer.json. A stage needs one that has a token that ends a document."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, where: str = "tokenizer.json", end: str | None = None) -> None:
         """Takes what ``parse`` returns, and compares the ids of its texts with those of the library.
@@ -134,26 +138,27 @@ class Encoder:
         self._pages = PageTokenizer(tokenizer, where)
         check_ids(self._pages, tokenizer, where)
         ids = tokenizer.get_vocab(with_added_tokens=True)
-        self.end_of_text: int = ids[end or document_end(ids) or END_OF_TEXT]
+        self.end: int | None = ids.get(end or document_end(ids) or END_OF_TEXT)
         """The token that ends a document: end of text, or ``</s>`` or ``[SEP]`` in a tokenizer without it."""
-        self.end: int | None = self.end_of_text
+        self.end_of_text: int = NO_END if self.end is None else self.end
         unknown = unknown_id(tokenizer)
         self.unknown: int | None = ids.get(spelling("[UNK]", ids) or "") if unknown is None else unknown
         """The token of text that has no other one; None if the tokenizer has none."""
         self.vocabulary_size: int = max(ids.values()) + 1
 
     @classmethod
-    def load(cls, path: Path) -> "Encoder":
+    def load(cls, path: Path, needs_end: bool = True) -> "Encoder":
         """Returns the encoder of the file ``path``. A process shares one encoder for the same content.
 
         Raises:
-            ArtifactError: if it is no tokenizer.json, has no token that ends a document, or cannot encode every text.
+            ArtifactError: if it is no tokenizer.json, has no token that ends a document (which ``needs_end`` demands),
+                or cannot encode every text.
         """
         try:
             text, where = path.read_text(encoding="utf-8"), str(path)
             is_alone = not (path.parent / TOKENIZER_CONFIG).is_file()
             end = None if is_alone else end_of_documents(path, parsed(text, where).get_vocab(with_added_tokens=True))
-            return _encoder(text, where, end)
+            return _encoder(text, where, end, needs_end)
         except ConfigError as error:
             raise ArtifactError(error.where, error.problem, error.remedy) from None
 
@@ -209,8 +214,8 @@ class Encoder:
 
 
 @functools.lru_cache(maxsize=2)
-def _encoder(text: str, where: str, end: str | None) -> Encoder:
-    return Encoder(parse(text, where, end), where, end)
+def _encoder(text: str, where: str, end: str | None, needs_end: bool) -> Encoder:
+    return Encoder(read(text, where, end, needs_end)[1], where, end)
 
 
 def parse(text: str, where: str, end: str | None = None) -> tokenizers.Tokenizer:
@@ -218,25 +223,26 @@ def parse(text: str, where: str, end: str | None = None) -> tokenizers.Tokenizer
     return read(text, where, end)[1]
 
 
-def read(text: str, where: str, end: str | None = None) -> tuple[str, tokenizers.Tokenizer]:
+def read(text: str, where: str, end: str | None = None, needs_end: bool = True) -> tuple[str, tokenizers.Tokenizer]:
     """Returns the tokenizer.json ``text`` and its tokenizer. The token that ends a document is a special one in both:
     ``end``, or the one with such a name; tokens of one byte are not.
 
     Raises:
-        ConfigError: at ``where``, if it is not a tokenizer.json, its vocabulary lacks such a token or has two tokens of
-            one id, or its ids are random.
+        ConfigError: at ``where``, if it is not a tokenizer.json, its vocabulary lacks such a token (which ``needs_end``
+            demands) or has two tokens of one id, or its ids are random.
     """
     tokenizer = parsed(text, where)
     if (changed := with_ordinary_bytes(text)) is not text:
         text, tokenizer = changed, parsed(changed, where)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     end = end or document_end(ids)
-    if end not in ids:
+    if end not in ids and needs_end:
         remedy = "name another token (tokenizer.end_of_text=TOKEN), or train a tokenizer here (tokenizer=train)"
         raise ConfigError(where, f"the tokenizer has no token {end or END_OF_TEXT!r}, which ends a document", remedy)
     check_numbers(ids, where)
     check_texts(tokenizer, where)
-    if any(token.content == end and token.special for token in tokenizer.get_added_tokens_decoder().values()):
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+    if end is None or end not in ids or end in special:
         return text, tokenizer
     changed = _with_special_end(text, ids, end)
     return changed, parsed(changed, where)

@@ -34,6 +34,8 @@ from headrace.pipeline.core.errors import ConfigError, local_path, suggestion
 from headrace.pipeline.core.extras import loading
 
 OVERRIDES = "[KEY=VALUE ...]"
+PIPES = ("text", "clean", "unique", "tokens", "ready")
+"""The commands that work on standard input: one module."""
 ROOT = "root="
 WHERE = "command line"
 """The place of a mistake in the arguments."""
@@ -120,14 +122,15 @@ class Command(click.Command):
         return own + args[end:], overrides
 
     def invoke(self, ctx: click.Context) -> None:
-        module = module_of(str(self.name))
-        command = getattr(load(f"commands.{module}"), module)
+        command = getattr(load(f"commands.{module_of(str(self.name))}"), str(self.name).replace("-", "_"))
+        if self.name in PIPES and ctx.args:
+            raise ConfigError(WHERE, f"{ctx.args[0]!r} sets nothing in {self.name}", "leave it out")
         is_short = any("=" in argument and not names_setting(argument) for argument in ctx.args)
         overrides = load("configuration.composition").with_full_names(ctx.args) if is_short else ctx.args
         ctx.invoke(command.callback, overrides, **ctx.params)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*(_usage(param, ctx) for param in self.params), OVERRIDES]
+        return [*(_usage(param, ctx) for param in self.params), *([] if self.name in PIPES else [OVERRIDES])]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{docstring(self.epilog or '')}\n")
@@ -156,8 +159,8 @@ def command(function: Callable[..., None]) -> Command:
 
 
 def module_of(name: str) -> str:
-    """Returns the name of the module, and of its function, of the command ``name``."""
-    return name.replace("-", "_")
+    """Returns the name of the module of the command ``name``, which is that of its function, unless it is a pipe."""
+    return "pipes" if name in PIPES else name.replace("-", "_")
 
 
 class NewFile(click.Path):
@@ -246,11 +249,12 @@ def read(name: str) -> Command:
     spec = importlib.util.find_spec(f"headrace.pipeline.commands.{module}")
     source = str(spec and spec.origin)
     tree = ast.parse(Path(source).read_text(encoding="utf-8"))
-    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == module)
+    named = name.replace("-", "_")
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == named)
     function.body = function.body[:1]  # the docstring
     names = dict(DECORATORS)
     flags = __future__.annotations.compiler_flag  # annotations name what is not imported
     exec(compile(ast.Module([function], []), source, "exec", flags), names)
-    declared: Command = names[module]
+    declared: Command = names[named]
     declared.epilog = ast.get_docstring(tree)
     return declared

@@ -13,7 +13,7 @@ from click.shell_completion import (
 )
 
 from headrace.pipeline.command_line import declaration, help_text
-from headrace.pipeline.command_line.declaration import WHERE, plain_errors
+from headrace.pipeline.command_line.declaration import PIPES, WHERE, plain_errors
 from headrace.pipeline.command_line.help_text import columns
 from headrace.pipeline.configuration.options import EXPERIMENT, groups, names
 from headrace.pipeline.core.environment import CONFIG_DIR
@@ -41,6 +41,7 @@ COMMANDS = (
     "forget",
     "mirror",
     "release",
+    *PIPES,
 )
 """The commands, in their order in ``headrace --help``. Each is a module of pipeline/commands/ (declaration.py)."""
 COMPLETE = "_HEADRACE_COMPLETE"

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,18 @@ EXTRAS = {
     "apprise": "notify",
 }
 """Module → the extra that installs it."""
+
+
+@contextlib.contextmanager
+def without(*modules: str) -> Iterator[None]:
+    """Lets imports of ``modules``, parts of large packages that others load, fail inside, unless they are loaded."""
+    absent = set(modules) - sys.modules.keys()
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None makes an import fail
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
 
 
 def is_installed(module: str) -> bool:

@@ -22,20 +22,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bars
 from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
 
 COUNT_EVERY_SECONDS = 0.5
 
@@ -98,16 +91,19 @@ LATEST_EVERY_SECONDS = 5.0
 class _Shown:
     """A bar on a terminal; in a log a line now and then."""
 
-    def __init__(self, label: str, total: float, *columns: ProgressColumn) -> None:
+    def __init__(self, label: str, total: float, unit: str | None = None) -> None:
+        from rich import console, progress  # not for commands that show none
+
         self._label = label
         self._began = self._logged = time.monotonic()
         self._bars: Bars | None = None
-        console = Console(stderr=True)
-        if console.is_terminal:
-            name, facts = (
-                TextColumn(text, markup=False) for text in ("{task.description:<11}", "{task.fields[facts]}")
-            )
-            self._bars = Bars(name, BarColumn(bar_width=30), *columns, facts, console=console)
+        stderr = console.Console(stderr=True)
+        if stderr.is_terminal:
+            texts = ("{task.description:<11}", unit or "", "{task.fields[facts]}")
+            name, units, facts = (progress.TextColumn(text, markup=False) for text in texts)
+            bar, elapsed, left = progress.BarColumn(30), progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
+            columns = (elapsed,) if unit is None else (progress.MofNCompleteColumn(), units, elapsed, left)
+            self._bars = progress.Progress(name, bar, *columns, facts, console=stderr)
             self._bar = self._bars.add_task(label, total=total, facts="")
 
     def __enter__(self) -> Self:
@@ -156,8 +152,7 @@ class Progress(_Shown):
             trail: a file to which each advance is appended.
             latest: a file that holds the latest line, rewritten every ``LATEST_EVERY_SECONDS``.
         """
-        texts = MofNCompleteColumn(), TextColumn(unit, markup=False), TimeElapsedColumn(), TimeRemainingColumn()
-        super().__init__(label, total, *texts)
+        super().__init__(label, total, unit)
         self._total, self._unit, self._trail, self._latest = total, unit, trail, latest
         self._done, self._done_before, self._facts = 0, 0, ""
         self._written = -LATEST_EVERY_SECONDS
@@ -229,7 +224,7 @@ class StageProgress(_Shown):
     """Shows the progress of a data stage of ``phases`` phases: its tasks, and what they read."""
 
     def __init__(self, label: str, phases: int) -> None:
-        super().__init__(label, 1.0, TimeElapsedColumn())
+        super().__init__(label, 1.0)
         self._phases = phases
         self.start_phase(0, "", 0)
 
@@ -323,7 +318,7 @@ def _shown(value: float | int | str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
 
 
-def _print_line(bars: Bars | None, line: str) -> None:
+def _print_line(bars: "Bars | None", line: str) -> None:
     if bars:
         bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
     else:

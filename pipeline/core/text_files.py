@@ -1,6 +1,6 @@
 """Text files in any compression, read strictly and written: benchmarks, examples, lists, shards, exports.
 
-    opened(path)       the decompressed bytes of the whole file, or an error that names it
+    opened(path)       the decompressed bytes of the whole file, or an error that names it; ``-`` is standard input
     read_lines(path)   its lines
     plain_text(path)   the text of a file that is not compressed
     created(path)      a new file, compressed as the end of its name asks
@@ -10,9 +10,10 @@ Raw crawl is read by data_prep/sources/damaged_files.py instead, which continues
 
 import contextlib
 import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from headrace.pipeline.core.compression import (
     ERRORS,
@@ -34,6 +35,7 @@ from headrace.pipeline.core.compression import (
 )
 from headrace.pipeline.core.errors import ArtifactError
 
+STANDARD_INPUT = Path("-")
 SLICE_BYTES = 1 << 14
 """Input that a decoder receives at a time."""
 
@@ -48,7 +50,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: when the file cannot be opened.
     """
-    with path.open("rb") as file:
+    with _stored(path) as file:
         yield cast(BinaryIO, io.BufferedReader(_Decompressed(_pieces(path, file)), PIECE_BYTES))
 
 
@@ -59,7 +61,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
         ArtifactError: see ``opened``.
     """
     parts: list[bytes] = []
-    with path.open("rb") as file:
+    with _stored(path) as file:
         for piece in _pieces(path, file):
             first, *others = piece.split(b"\n")
             parts.append(first)
@@ -111,6 +113,11 @@ def stored_path(path: Path) -> Path:
     bare = bare_name(path.name)
     files = [file for suffix in ("", *SUFFIXES) if (file := path.with_name(bare + suffix)).is_file()]
     return files[0] if bare and len(files) == 1 else path
+
+
+def _stored(path: Path) -> contextlib.AbstractContextManager[io.BufferedReader]:
+    """Opens the file ``path`` for its bytes as they are."""
+    return path.open("rb") if path != STANDARD_INPUT else contextlib.nullcontext(cast(Any, sys.stdin.buffer))
 
 
 class _Decompressed(io.RawIOBase):

@@ -207,12 +207,12 @@ def _adding_up(items: Items, value: float) -> Items:
     return items if math.isclose(sum_of_items, value, rel_tol=1e-4, abs_tol=1e-6) else {}
 
 
-Verdict = Literal["confirmed", "contradicted", "undecided", "at chance", "no result"]
-CONFIRMED: Verdict = "confirmed"
-CONTRADICTED: Verdict = "contradicted"
-UNDECIDED: Verdict = "undecided"
-AT_CHANCE: Verdict = "at chance"
-NO_RESULT: Verdict = "no result"
+StudyVerdict = Literal["confirmed", "contradicted", "undecided", "at chance", "no result"]
+CONFIRMED: StudyVerdict = "confirmed"
+CONTRADICTED: StudyVerdict = "contradicted"
+UNDECIDED: StudyVerdict = "undecided"
+AT_CHANCE: StudyVerdict = "at chance"
+NO_RESULT: StudyVerdict = "no result"
 DIFFERENCE = " - "
 """Between the two values of a difference in a claim."""
 MIN_ITEMS = 2
@@ -236,7 +236,7 @@ class NeighbourPair:
     """95 %; None where the arms do not keep the same items."""
     seeds: int
     """The number of seeds that both have."""
-    verdict: Verdict
+    verdict: StudyVerdict
 
     @property
     def pair(self) -> str:
@@ -251,7 +251,7 @@ class ClaimVerdict:
 
     claim: str
     by: float
-    verdict: Verdict
+    verdict: StudyVerdict
     steps: Sequence[NeighbourPair]
 
 

@@ -135,6 +135,30 @@ def test_each_process_finds_the_same_caches(tmp_path):
     assert printed[0].count("\n") > 100
 
 
+TWO = """
+from headrace.data_prep.kernel import kernel
+
+@kernel
+def twice(value):
+    return 2 * value
+
+@kernel
+def thrice(value):
+    return 3 * value
+
+twice(1), thrice(1)
+"""
+
+
+@pytest.mark.slow
+def test_compilation_is_said_once(tmp_path):
+    (tmp_path / "caller.py").write_text(TWO)
+    variables = environment() | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, tmp_path / "caller.py"]
+    said = [subprocess.run(command, env=variables, capture_output=True, text=True).stderr for _ in range(2)]
+    assert said == ["headrace: compiling once, about half a minute (headrace ready)\n", ""]
+
+
 def environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 

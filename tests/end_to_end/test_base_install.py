@@ -52,6 +52,54 @@ run = headrace.open_run("mine")
 print(len(list(run.documents("unique"))), next(iter(run.documents("unique")))["url"].partition(":")[0])
 """
 
+NOTEBOOK = """
+import pathlib
+import datasets
+import headrace
+
+source = headrace.open_run("mine").documents("texts")
+pages = datasets.Dataset.from_dict({"html": ["<p>" + row["text"].replace("\\n", "<p>") for row in source]})
+cleaner = headrace.Cleaner("c4")
+tokenizer = headrace.Tokenizer(*pathlib.Path("runs/tokenizer").glob("*/tokenizer.json"))
+
+def cleaned(row):
+    verdict = cleaner(headrace.text(row["html"]))
+    return {"text": verdict.text, "rule": verdict.rule}
+
+before = datasets.fingerprint.Hasher.hash(cleaned)
+rows = pages.map(cleaned).filter(lambda row: row["rule"] is None)
+removed = {link.removed for link in headrace.near_duplicates(rows["text"])}
+unique = rows.select([number for number in range(len(rows)) if number not in removed])
+tokens = unique.map(lambda row: {"ids": tokenizer.encode(row["text"])})
+assert datasets.fingerprint.Hasher.hash(cleaned) == before
+assert sum(map(len, tokens["ids"])) > 1000
+assert 5 < len(unique) < len(rows) < len(pages)
+"""
+BLOCKS = """
+import json, pathlib
+from datatrove.data import Document
+from datatrove.executor.local import LocalPipelineExecutor
+from datatrove.pipeline.writers import JsonlWriter
+import headrace
+from headrace.datatrove import Clean, Pii, Text, Tokens, Unique
+
+if __name__ == "__main__":
+    source = headrace.open_run("mine").documents("texts")
+    pages = ["<p>" + row["text"].replace("\\n", "<p>") for row in source]
+    (tokenizer,) = pathlib.Path("runs/tokenizer").glob("*/tokenizer.json")
+    documents = [Document(page, str(number)) for number, page in enumerate(pages)]
+    writer = JsonlWriter("kept", compression=None)
+    steps = [documents, Text(), Clean("c4"), Pii(), Unique(), writer, Tokens("tokens", str(tokenizer))]
+    LocalPipelineExecutor(steps, logging_dir="logs").run()
+    kept = [verdict.text for verdict in map(headrace.Cleaner("c4"), map(headrace.text, pages)) if verdict]
+    rows = [json.loads(line) for line in pathlib.Path("kept/00000.jsonl").read_text().splitlines()]
+    removed = {link.removed for link in headrace.near_duplicates(map(headrace.mask_pii, kept))}
+    texts = [headrace.mask_pii(text) for number, text in enumerate(kept) if number not in removed]
+    assert [row["text"] for row in rows] == texts
+    assert list(pathlib.Path("tokens").glob("*.ds"))
+"""
+"""The engines in a notebook with datasets of Hugging Face, and as blocks of datatrove, which agree."""
+
 
 def pythons() -> dict[str, str]:
     """Returns the Pythons to test with: their versions and paths. An absent one has an empty path."""
@@ -133,5 +181,10 @@ def test_the_data_stages_need_no_torch(version: str, wheel: Path, environment: P
     assert not (tmp_path / "runs").exists(), "nothing has run"
     run(tmp_path, programs / "headrace", *PAGES, *SMALL, "until=packed", timeout=2000)
     assert run(tmp_path, programs / "python", "-c", COUNT).split() == ["220", "https"], "practice.GOOD_PAGES"
+    done = subprocess.run([*install[:-2], "datasets"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name, script in (("notebook.py", NOTEBOOK), ("blocks.py", BLOCKS)):
+        (tmp_path / name).write_text(script)
+        run(tmp_path, programs / "python", name, timeout=2000)
     assert len(list(tmp_path.glob("runs/packed/*/manifest.json"))) == 1
     assert len(list(tmp_path.glob("runs/report/*/report.html"))) == 1

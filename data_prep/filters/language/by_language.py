@@ -47,7 +47,7 @@ from headrace.data_prep.filters.quality_rules import (
 )
 from headrace.data_prep.text.scripts import SCRIPTS, main_script
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.settings import FilePath, PositiveNumber, decode, plain, settings
+from headrace.pipeline.core.settings import FilePath, PositiveNumber, decode_within, plain, settings
 from headrace.pipeline.core.stage import RawFile
 
 VALUES = Path(__file__).parent / "language_values.json"
@@ -57,7 +57,6 @@ HAN_ONLY = {"Jpan": "Hani"}
 """A text in Han characters alone may be of a language whose script has others, too."""
 
 F = TypeVar("F", bound=Filter)
-T = TypeVar("T")
 
 
 @settings
@@ -87,7 +86,9 @@ def read_values(path: str | None) -> Mapping[str, LanguageValues]:
         raise ConfigError(str(file), "is no object of languages", 'write {"de_Latn": {"rules": {…}}}')
     for language in content:
         check_entry(file.name, language)
-    return {language: decoded(LanguageValues, value, f"{file.name}.{language}") for language, value in content.items()}
+    return {
+        language: decode_within(LanguageValues, value, f"{file.name}.{language}") for language, value in content.items()
+    }
 
 
 def check_entry(where: str, entry: str) -> None:
@@ -102,15 +103,6 @@ def check_entry(where: str, entry: str) -> None:
         raise ConfigError(where, f"{entry!r} is no language and script", "write an ISO 639 and a script, as de_Latn")
     if entry != short:
         raise ConfigError(where, f"{entry!r} is not the shortest code", f"write {short!r}")
-
-
-def decoded(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Returns ``values`` as settings of the class ``cls``. An error names the place after ``where``."""
-    try:
-        return decode(cls, values)
-    except ConfigError as error:
-        place, problem, remedy = error.args
-        raise ConfigError(f"{where}.{place}", problem, remedy) from None
 
 
 def language_of(code: object, text: str, known: Mapping[str, object]) -> str | None:
@@ -134,7 +126,7 @@ def adapted(template: F, values: LanguageValues) -> F:
     if rules is not None and "rules" not in changes:
         per_word = values.characters_per_word if getattr(template, "counting", "") == "scripts" else 1.0
         changes["rules"] = [plain(in_letters(rule, per_word)) for rule in adapted_rules(rules, values.rules)]
-    return decoded(type(template), plain(template) | changes, template.type)
+    return decode_within(type(template), plain(template) | changes, template.type)
 
 
 def adapted_rules(rules: "tuple[Any, ...]", values: RuleValues) -> list[Any]:
@@ -144,7 +136,7 @@ def adapted_rules(rules: "tuple[Any, ...]", values: RuleValues) -> list[Any]:
         name = getattr(rule, "reason", rule.type)
         changes = values.get(name, values.get(rule.type, {}))
         if changes is not None:
-            kept.append(decoded(type(rule), plain(rule) | changes, name) if changes else rule)
+            kept.append(decode_within(type(rule), plain(rule) | changes, name) if changes else rule)
     return kept
 
 

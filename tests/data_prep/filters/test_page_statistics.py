@@ -4,6 +4,8 @@ datatrove cuts words and sentences with spaCy, which it does not install. Here i
 of datatrove at the time of FineWeb.
 """
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -23,10 +25,13 @@ from datatrove.pipeline.filters.base_filter import BaseFilter, get_filter_result
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import headrace
+from examples import fineweb
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.page_statistics import words_of
 from headrace.data_prep.filters.punkt import sentences_of
+from headrace.datatrove import Clean
 from headrace.pipeline.core.settings import decode
 
 PRESET = Path(__file__).parents[3] / "conf" / "cleaning" / "fineweb.yaml"
@@ -91,6 +96,30 @@ def differences(texts: list[str], ours: dict[str, Filter]) -> list[str]:
 
 def test_equal_to_datatrove_on_some_real_pages(ours, web_texts) -> None:
     assert differences(web_texts[::15], ours) == []
+
+
+def test_the_example_of_fineweb_decides_as_the_script_of_datatrove(web_texts) -> None:
+    preset = yaml.safe_load(PRESET.read_text(encoding="utf-8"))["filters"]
+    block = Clean([rule for rule in preset if rule["type"] in THEIRS])
+    kept = 0
+    for text in filter(None, web_texts[3::15]):
+        mine, other = Document(text, "a:0"), Document(text, "a:0")
+        stays = all(get_filter_result(step.filter(other))[0] for step in fineweb.original_rules(lambda name: None))
+        assert get_filter_result(block.filter(mine))[0] == stays
+        assert not stays or mine.text == other.text
+        kept += stays
+    assert kept > 3
+
+
+@pytest.mark.slow
+def test_the_example_of_fineweb_runs(real_pages, tmp_path, monkeypatch) -> None:
+    pages = [page["html"] for page in real_pages[:40]]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"text": page}) + "\n" for page in pages))
+    monkeypatch.setattr("sys.argv", ["fineweb.py", f"{tmp_path}/*.jsonl", str(tmp_path), "--workers", "1"])
+    fineweb.main()
+    rows = map(json.loads, gzip.decompress(next(tmp_path.glob("output/*.gz")).read_bytes()).splitlines())
+    verdicts = map(headrace.Cleaner("fineweb"), map(headrace.text, pages))
+    assert [row["text"] for row in rows] == [verdict.text for verdict in verdicts if verdict]
 
 
 WORDS = ["the", "a", "of", "Have", "mill", "mill.", "#", "...", "…", "- x", "•", "12", "extraordinarily", "end. Next"]

@@ -17,7 +17,9 @@ from tests.small_runs import c4_corpus
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/python.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+PIECES = (ROOT / "docs/pieces.md").read_text()
+BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [block for _, block in BLOCK.findall(PAGE)]
 
 
 @pytest.mark.slow
@@ -35,9 +37,24 @@ def test_every_block_runs(root: Root, tmp_path: Path) -> None:
     assert "unknown key 'modle.layers'; did you mean 'model.layers'?" in done.stdout
 
 
+@pytest.mark.slow
+def test_every_block_of_the_engines_runs(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<h1>Mill</h1>" + "<p>The mill turns in the river by day and by night." * 9)
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in c4_corpus()[1]))
+    variables = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    blocks = BLOCK.findall(PIECES)
+    scripts = {kind: "\n".join(block for of_kind, block in blocks if of_kind == kind) for kind in ("python", "bash")}
+    for command in ([sys.executable, "-c", scripts["python"]], ["bash", "-ec", scripts["bash"]]):
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("The mill turns")
+    assert "headrace clean: " in done.stderr
+    assert (tmp_path / "blocks/00000.jsonl").read_text().count("\n") == 1
+
+
 def test_every_public_name_is_on_the_page() -> None:
     functions = {name for name in headrace.__all__ if name.islower()}
-    assert all(f"headrace.{name}(" in PAGE for name in functions)
+    assert all(f"headrace.{name}(" in PAGE + PIECES for name in functions)
     public = {name for name in vars(headrace.Run) if not name.startswith("_")}
     assert [name for name in public if f"run.{name}" not in PAGE] == []
     errors = {name for name in headrace.__all__ if name.endswith("Error")}

@@ -13,7 +13,7 @@ from headrace.pipeline.command_line.result_files import write_file, write_files
 from headrace.pipeline.core.errors import ConfigError, TaskError
 
 WRITTEN = {"--page", "--json"}
-REQUIRED = {"compare": ["a", "b"], "evaluate": ["a"]}
+REQUIRED = {"compare": ["a", "b"], "evaluate": ["a"], "clean": ["c4"]}
 OPTIONS = [
     (name, option.opts[0]) for name in COMMANDS for option in read(name).params if isinstance(option.type, NewFile)
 ]
@@ -22,7 +22,8 @@ OPTIONS = [
 def test_each_option_for_a_file_of_results_has_the_check() -> None:
     params = [(name, param) for name in COMMANDS for param in read(name).params if WRITTEN & set(param.opts)]
     named = {(name, param.opts[0]) for name, param in params if not param.is_flag}
-    assert named | {("train-classifier", "--out"), ("audit", "--sheet")} == set(OPTIONS)
+    others = {("train-classifier", "--out"), ("audit", "--sheet"), ("clean", "--dropped"), ("unique", "--dropped")}
+    assert named | others == set(OPTIONS)
 
 
 @pytest.mark.parametrize(("name", "option"), OPTIONS)

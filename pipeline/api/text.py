@@ -1,0 +1,52 @@
+"""The text of a page of HTML, as the stage ``texts`` reads it."""
+
+import functools
+from typing import Any
+
+from datatrove.data import Document
+
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.html import HtmlExtraction, text_of, text_of_bytes
+from headrace.pipeline.api.verdict import Verdict, verdict_on
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode_within
+
+
+def text(html: str | bytes, **options: Any) -> str:
+    """Returns the main text of a page of HTML; empty when it has none, or cannot be read (``page`` says why).
+
+    Bytes are decoded as browsers do: by a byte order mark, ``charset`` (that of the HTTP header), or what the page
+    declares. ``xhtml=True``: it was served as XHTML. ``markdown=True`` keeps the marks of headings, lists, tables and
+    code, with ``emphasis=True`` and ``links=True`` also these; ``alt_texts=True`` adds the texts that stand for images.
+    ``extractor`` is ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``,
+    ``trafilatura`` or ``readability``.
+    """
+    return page(html, **options).text
+
+
+def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, **options: Any) -> Verdict:
+    """Returns the text of a page of HTML with the facts that it states, or the reason why it has none.
+
+    ``options`` are those of ``text``. ``metadata["page"]`` holds the facts: ``title``, ``language``, ``canonical``,
+    ``licence``, dates, directives for robots. The rule of an unreadable page is ``no_text``, ``binary``, ``not_html``,
+    ``undecodable``, ``too_nested`` or ``too_many_blocks``.
+    """
+    extraction = _extraction(**options)
+    if isinstance(html, str):
+        extracted = text_of(html, extraction, xhtml)
+    elif isinstance(html, bytes | bytearray):
+        extracted = text_of_bytes(bytes(html), extraction, charset, xhtml)
+    else:
+        raise ConfigError("text", f"a page must be str or bytes (got {type(html).__name__})", "give its HTML")
+    drop = extracted.text if isinstance(extracted.text, Drop) else None
+    return verdict_on(Document("" if drop else extracted.text, "", metadata=extracted.metadata()), drop)
+
+
+@functools.cache
+def _extraction(markdown: bool = False, **options: Any) -> HtmlExtraction:
+    if not markdown and (options.get("emphasis") or options.get("links")):
+        raise ConfigError("text", "plain text has neither emphasis nor links", "give markdown=True, too")
+    values = {**options, "text_form": "markdown" if markdown else "lines"}
+    extraction = decode_within(HtmlExtraction, values, "text")
+    extraction.require_extractor()
+    return extraction

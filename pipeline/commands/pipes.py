@@ -1,0 +1,159 @@
+"""``headrace text``, ``clean``, ``unique``, ``tokens``, ``ready``: the engines as pipes, without a run.
+
+curl -s https://example.org | headrace text --markdown      the main text of a page; also of FILES
+headrace clean c4 < in.jsonl > out.jsonl                    the rows whose texts a preset of cleaning keeps
+headrace clean fineweb --dropped no.jsonl < in.jsonl.zst    and what it drops, with rule, value and reason
+headrace unique < in.jsonl > out.jsonl                      without exact and near duplicates
+headrace tokens tokenizer.json < in.jsonl > ids.jsonl       input_ids in place of the text
+headrace ready                                              compiles all that these need, once
+
+Standard input may be compressed. A row is a line of JSON, an object; its other fields go on as they are. ``url`` and
+``metadata`` serve rules, which note there what they found. The counts, and lines that are no rows, are on standard
+error. Memory holds all rows for ``unique``, and where rules of a preset compare texts with each other, as c4's do.
+"""
+
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+import headrace
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.fields import is_rounded
+from headrace.data_prep.sources.jsonl import parsed
+from headrace.data_prep.sources.page_bytes import sanitize
+from headrace.pipeline.api.verdict import Verdict
+from headrace.pipeline.command_line.declaration import NewFile, command
+from headrace.pipeline.core.text_files import STANDARD_INPUT, opened, read_lines
+
+JsonRow = dict[str, Any]
+
+
+@command
+@click.argument("files", metavar="[FILES...]", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--markdown", is_flag=True, help="Keep the marks of headings, lists, tables and code.")
+def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None:
+    """Prints the main text of the page of HTML on standard input, or of the pages in FILES."""
+    for file in map(Path, files or [str(STANDARD_INPUT)]):
+        with opened(file) as stream:
+            verdict = headrace.page(stream.read(), markdown=markdown, xhtml=file.suffix == ".xhtml")
+        if verdict:
+            print(verdict.text)
+        else:
+            print(f"headrace text: {file}: {verdict.rule} ({verdict.reason})", file=sys.stderr)
+
+
+@command
+@click.argument("preset", metavar="PRESET")
+@click.option("--field", metavar="NAME", default="text", help="The field of the text.")
+@click.option("--dropped", metavar="FILE", type=NewFile(), help="Write what is dropped, with the reason, to FILE.")
+def clean(overrides: Sequence[str], preset: str, field: str, dropped: Path | None) -> None:
+    """Keeps the rows of standard input whose texts PRESET of cleaning keeps."""
+    cleaner = headrace.Cleaner(preset)
+
+    def judged(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
+        for group in [[*rows]] if cleaner.global_rules else ([row] for row in rows):
+            texts, facts = [row[field] for row in group], [facts_of(row) for row in group]
+            for row, verdict in zip(group, cleaner.all(texts, metadata=facts), strict=True):
+                yield {**row, field: verdict.text, "metadata": verdict.metadata}, verdict
+
+    pipe("clean", field, dropped, judged)
+
+
+@command
+@click.option("--threshold", metavar="SHARE", type=float, default=0.8, help="The least similarity to remove (0.8).")
+@click.option("--field", metavar="NAME", default="text", help="The field of the text.")
+@click.option("--dropped", metavar="FILE", type=NewFile(), help="Write what is dropped, with the reason, to FILE.")
+def unique(overrides: Sequence[str], threshold: float, field: str, dropped: Path | None) -> None:
+    """Keeps one of the rows of standard input with equal or similar texts."""
+    headrace.near_duplicates((), threshold)
+
+    def judged(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
+        held = [*rows]
+        links = {link.removed: link for link in headrace.near_duplicates([row[field] for row in held], threshold)}
+        for number, row in enumerate(held):
+            if link := links.get(number):
+                kind = "exact" if row[field] == held[link.kept][field] else "near"
+                value = f"row {link.kept + 1} jaccard={link.similarity:.4f}"
+                yield row, Verdict("", f"{kind}_duplicate", value)
+            else:
+                yield row, Verdict("")
+
+    pipe("unique", field, dropped, judged)
+
+
+@command
+@click.argument("tokenizer", metavar="TOKENIZER")
+@click.option("--field", metavar="NAME", default="text", help="The field of the text.")
+def tokens(overrides: Sequence[str], tokenizer: str, field: str) -> None:
+    """Writes the ids of the texts of standard input by TOKENIZER, a tokenizer.json."""
+    encode = headrace.Tokenizer(tokenizer).encode
+
+    def encoded(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
+        for row in rows:
+            row["input_ids"] = encode(row.pop(field)).tolist()
+            yield row, Verdict("")
+
+    pipe("tokens", field, None, encoded)
+
+
+@command
+@click.argument("pieces", metavar="[PIECES...]", nargs=-1)
+def ready(overrides: Sequence[str], pieces: Sequence[str]) -> None:
+    """Compiles what text, clean, near_duplicates, … need, or PIECES of it: a minute, once."""
+    headrace.ready(*pieces)
+
+
+def pipe(
+    name: str,
+    field: str,
+    dropped: Path | None,
+    judged: Callable[[Iterator[JsonRow]], Iterable[tuple[JsonRow, Verdict]]],
+) -> None:
+    """Writes the rows of standard input that the command ``name`` keeps, and counts all of them by rule."""
+    counts = Counter[str]()
+    with dropped.open("wb") if dropped else contextlib.nullcontext() as file:
+        for row, verdict in judged(rows_of(name, field, counts)):
+            counts[verdict.rule or "kept"] += 1
+            if not verdict:
+                facts = {"rule": verdict.rule, "value": verdict.value, "reason": verdict.reason or verdict.value}
+                row["metadata"] = {**facts_of(row), "drop": facts}
+            if stream := sys.stdout.buffer if verdict else file:
+                stream.write(written(row))
+    rules = [f"{number:,} {rule}" for rule, number in counts.most_common() if rule != "kept"]
+    shown = f"; dropped: {', '.join(rules)}" if rules else ""
+    print(f"headrace {name}: {counts['kept']:,} of {counts.total():,} rows kept{shown}", file=sys.stderr)
+
+
+def rows_of(name: str, field: str, counts: Counter[str]) -> Iterator[JsonRow]:
+    """Yields the rows of standard input with a text in ``field``; of each kind of others the first is shown."""
+    for number, line in enumerate(read_lines(STANDARD_INPUT), 1):
+        row = parsed(line)
+        row = parsed(line, exactly=True) if is_rounded(row) else row
+        if isinstance(row, dict) and isinstance(row.get(field), str) and (text := sanitize(row[field])):
+            yield {**row, field: text}
+            continue
+        drop = row if isinstance(row, Drop) else Drop("no_text", f"no text in the field {field!r}")
+        counts[drop.rule] += 1
+        if counts[drop.rule] == 1:
+            print(f"headrace {name}: line {number}: {drop.rule}: {drop.value}", file=sys.stderr)
+
+
+def facts_of(row: JsonRow) -> JsonRow:
+    """Returns what ``row`` states for rules: its metadata, and its URL."""
+    url, metadata = row.get("url"), row.get("metadata")
+    return {**(metadata if isinstance(metadata, dict) else {}), **({"url": url} if isinstance(url, str) else {})}
+
+
+def written(row: JsonRow) -> bytes:
+    """Returns the line of ``row``. orjson writes no whole numbers of more than 64 bits and no lone surrogates."""
+    try:
+        return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        return json.dumps(row).encode() + b"\n"
