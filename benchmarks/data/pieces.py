@@ -3,9 +3,9 @@
     python -m benchmarks.data.pieces PAGES.jsonl[.zst] TOKENIZER [--pages 300] [--runs 3] [--only NAME ...]
 
 PAGES: JSONL with ``html`` (wcxb_dev of ../shared/data). TOKENIZER: GPT-2's tokenizer.json. Figures: milliseconds of
-CPU time a document (threads and children included), the median of ``--runs``; candidates take turns, and one run before
-is not counted. ``times``: each figure divided by that of the first candidate. The texts are those of the pages, so a
-faster reader does not change the other rows.
+CPU time a document (threads and children included), the median of ``--runs``, and the least and the greatest;
+candidates take turns, and one run before is not counted. ``times``: each median divided by that of the first candidate.
+The texts are those of the pages, so a faster reader does not change the other rows.
 
 datatrove cuts words and sentences with spaCy. Where that is not installed it gets nltk's words, as at the time of
 FineWeb: ``words`` says which. Packages that are not installed are left out: pip install trafilatura rensa spacy.
@@ -278,8 +278,11 @@ def measured(works: Works, documents: int, runs: int) -> dict[str, Any]:
         figures[name].append(1000 * (cpu_seconds() - before) / documents)
     medians = {name: statistics.median(row[1:]) for name, row in figures.items()}
     first = next(iter(medians.values()))
-    times = {name: round(value / first, 1) for name, value in medians.items()}
-    return {"ms": {name: round(value, 4) for name, value in medians.items()}, "times": times}
+    return {
+        "ms": {name: round(value, 4) for name, value in medians.items()},
+        "spread_ms": {name: [round(min(row[1:]), 4), round(max(row[1:]), 4)] for name, row in figures.items()},
+        "times": {name: round(value / first, 1) for name, value in medians.items()},
+    }
 
 
 def main() -> None:
