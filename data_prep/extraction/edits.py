@@ -64,10 +64,10 @@ class Edits:
         return self.trim(part.start, part.end)
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the range without the white space around it."""
-        while start < end and self.text[start] in SPACES:
+        """Returns the range without the white space around it, which may have been cut off the end of the page."""
+        while start < end and self.text[start : start + 1] in SPACES:
             start += 1
-        while end > start and self.text[end - 1] in SPACES:
+        while end > start and self.text[end - 1 : end] in SPACES:
             end -= 1
         return start, end
 
