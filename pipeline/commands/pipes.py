@@ -46,7 +46,7 @@ def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None
         if verdict:
             print(verdict.text)
         else:
-            print(f"headrace text: {file}: {verdict.rule} ({verdict.reason})", file=sys.stderr)
+            print(f"headrace text: {file}: {verdict.rule} ({verdict.reason or verdict.meaning})", file=sys.stderr)
 
 
 @command

@@ -1,4 +1,4 @@
-"""Plans a run, and saves the plan for the processes that execute it (execution.py, worker.py).
+"""Plans a run, and saves the plan for the processes that execute it (run_execution.py, worker.py).
 
 RunConfig ── plan ──> PlannedStage, PlannedStage, ...   (stage, address, folder, tasks; nothing has run yet)
           └─ save ──> run.json ── load ──> the same stages in another process

@@ -87,13 +87,14 @@ def classes_of(hint: Any) -> list[type]:
 
 
 def all_classes(*roots: type) -> list[type]:
-    """``roots`` and every settings class that they lead to."""
+    """``roots`` and every settings class of the package that they lead to; another test may have loaded a user's."""
     found: dict[type, None] = {}
     left = list(roots)
     while left:
         if (cls := left.pop()) not in found:
             found[cls] = None
-            left += [inner for hint in hints_of(cls).values() for inner in classes_of(hint)]
+            hinted = (inner for hint in hints_of(cls).values() for inner in classes_of(hint))
+            left += [inner for inner in hinted if inner.__module__.startswith("headrace.")]
     return list(found)
 
 

@@ -195,6 +195,7 @@ def test_code(kind):
 
 LISTINGS = {
     "GitHub": ("<table class=highlight><tr><td class=blob-num>7<td class=blob-code>x = 1</table>", "x = 1"),
+    "a page cut in an index": ("<pre><sub>V</p>\n", "V"),
     "GitLab": ("<div class=code><a class=diff-line-num>7</a><span>x = 1</span></div>", "x = 1"),
     "Doxygen": ("<div class=fragment><div class=line><span class=lineno>   7</span>&#160;x = 1</div></div>", "x = 1"),
     "numbers in code": ("<pre>x = <i class='token number'>1</i> <i class=line-number>2</i></pre>", "x = 1 2"),

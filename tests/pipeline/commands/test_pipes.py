@@ -87,9 +87,11 @@ def test_text(tmp_path):
     assert done.stdout.startswith(b"# Mill\n")
     (tmp_path / "a.html").write_bytes(page)
     (tmp_path / "b.html").write_bytes(b"%PDF-1.4")
-    done = headrace_here("text", str(tmp_path / "a.html"), str(tmp_path / "b.html"))
+    (tmp_path / "c.html").write_bytes(b"")
+    done = headrace_here("text", *(f"{tmp_path}/{name}.html" for name in "abc"))
     assert (done.returncode, done.stdout) == (0, headrace.text(page) + "\n")
-    assert done.stderr == f"headrace text: {tmp_path}/b.html: binary (application/pdf)\n"
+    unread = ("b.html: binary (application/pdf)", "c.html: no_text (Drops records without text.)")
+    assert done.stderr.splitlines() == [f"headrace text: {tmp_path}/{line}" for line in unread]
 
 
 def test_mistakes(tmp_path):
