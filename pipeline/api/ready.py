@@ -16,7 +16,7 @@ PAGE = f"""<!DOCTYPE html><html lang=en><title>Mill</title><body class="a b"><na
 <table><tr><td colspan=2>{WORDS}<td>2</table><p>{TEXTS[1]}<script>var a = "</p>";</script><!-- c --></main>"""
 PLAIN = f"<p>{WORDS}<p>{WORDS}<table><tr><td>{WORDS}<td>2<tr><td>{WORDS}<td>3</table>".encode()
 SAMPLES: Mapping[str, Callable[[], object]] = {
-    "text": lambda: [text(page, markdown=form) for page in (PAGE, PLAIN, "<p>1") for form in (False, True)],
+    "text": lambda: [text(page, markdown=form) for page in (PAGE.encode(), PLAIN, "<p>1") for form in (False, True)],
     "clean": lambda: [Cleaner(preset).all(TEXTS) for preset in ("c4", "gopher")],
     "near_duplicates": lambda: near_duplicates(TEXTS),
     "signatures": lambda: signatures(TEXTS),

@@ -118,7 +118,8 @@ class Kinds:
             return self._of_user(tag, value, info)
         if not isinstance(tag, str) or tag not in self.places:
             expected = ", ".join(map(repr, self.places))
-            context = {"discriminator": repr(TAG), "tag": str(tag), "expected_tags": expected}
+            shown = str(tag).encode("utf-8", "backslashreplace").decode()
+            context = {"discriminator": repr(TAG), "tag": shown, "expected_tags": expected}
             raise PydanticKnownError("union_tag_invalid", context)
         return _validator(tag, self[tag]).validate_python(value, context=info.context)
 

@@ -3,7 +3,9 @@
 import bz2
 import gzip
 import io
+import itertools
 import lzma
+import zlib
 
 import pytest
 import zstandard
@@ -32,6 +34,19 @@ def read(data: bytes) -> list[bytes | Mark]:
         else:
             joined.append(piece)
     return joined
+
+
+def test_headers_of_gzip(monkeypatch):
+    """Every set of fields (RFC 1952, 2.3), short and longer than a slice, whole and in pieces: as zlib reads it."""
+    monkeypatch.setattr(damaged_files, "FIRST_BYTES", 7)
+    for size, flags in itertools.product((0, 3, 65535), range(0, 32, 2)):
+        header = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6)
+        header += (size.to_bytes(2, "little") + b"\0" * size) * bool(flags & 4)
+        header += (b"a" * size + b"\0") * bool(flags & 8) + (b"c" * size + b"\0") * bool(flags & 16)
+        header += (zlib.crc32(header) & 0xFFFF).to_bytes(2, "little") * bool(flags & 2)
+        member = header + gzip.compress(NOISE)[10:]
+        assert zlib.decompress(member, 31) == NOISE
+        assert read(member) == [NOISE, Mark.MEMBER_END], (size, flags)
 
 
 NOISE = b"".join(bytes([byte * 7 % 256, byte * 31 % 256, byte * byte % 251]) for byte in range(3000))
