@@ -104,7 +104,7 @@ ONLY_IN = {
     "lzma": ("pipeline/core/compression.py",),
     "gzip": ("pipeline/core/compression.py", "pipeline/report/html_page.py"),
     "isal": ("pipeline/core/compression.py",),
-    "zlib": ("data_prep/sources/warc_payload.py",),
+    "zlib": ("data_prep/sources/warc_payload.py", "pipeline/core/compression.py"),
     "zstandard": ("pipeline/core/compression.py", "data_prep/sources/damaged_files.py"),
 }
 
