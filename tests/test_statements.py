@@ -84,3 +84,16 @@ def test_an_option_of_a_group_exists(group: str, option: str) -> None:
 def test_a_setting_exists(name: str) -> None:
     done = headrace_here("help", name)
     assert done.returncode == 0, done.stderr
+
+
+def test_presets_keep_what_their_record_says() -> None:
+    """Of articles, products and the French manual."""
+    (record,) = ROOT.glob("benchmarks/records/preset_yield_*.md")
+    kept: dict[str, list[str]] = {}
+    for header, kinds in (("| % of page_type", ("article", "product")), ("| % of lang", ("fr",))):
+        text = record.read_text(encoding="utf-8")
+        head = [cell.split()[0] for cell in text[text.index(header) + 2 :].partition("\n")[0].split(" | ")[1:]]
+        for preset, *shares in rows(header, text):
+            kept.setdefault(preset, []).extend(shares[head.index(kind)] for kind in kinds)
+    page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+    assert {preset: shown.split("/") for preset, _, shown, _ in rows("| preset | what", page) if shown} == kept
