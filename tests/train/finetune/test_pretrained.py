@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -63,16 +64,18 @@ def their_first_loss(material: Material, folder: Path, scratch: Path) -> float:
         return float(theirs(model.eval(), material.task, rows).loss)
 
 
+def learned(kind: str, folder: Path) -> tuple[Any, Any, Any, Artifact]:
+    """Returns model, task, files and tokenizer of a fine-tuning of this kind."""
+    if kind == "text_to_text":
+        return T5, TASK, sentiment(folder, 32, 16), words_artifact(folder / "tokenizer", WORDS)
+    return ENCODER, *of_kind(kind, folder), tokenizer_artifact(folder / "tokenizer")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "text_to_text"])
 def test_the_first_loss_is_that_of_the_given_weights(kind, tmp_path, run_stage) -> None:
     """From the weights of a run, and from a folder."""
-    if kind == "text_to_text":
-        model, task, files = T5, TASK, sentiment(tmp_path, 32, 16)
-        tokenizer = words_artifact(tmp_path / "tokenizer", WORDS)
-    else:
-        model, (task, files) = ENCODER, of_kind(kind, tmp_path)
-        tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
+    model, task, files, tokenizer = learned(kind, tmp_path)
     recipe = {"steps": 1, "batch_rows": BATCH, "context": 24, "evaluate_every": 1}
     of_run = stage(model, files, task, **recipe, from_scratch=False)
     vocabulary = Material.read(of_run, tokenizer.path("tokenizer.json"), None).network.vocabulary
@@ -90,12 +93,7 @@ def test_the_first_loss_is_that_of_the_given_weights(kind, tmp_path, run_stage) 
 
 @pytest.mark.parametrize("kind", ["classification", "text_to_text"])
 def test_rows_that_no_token_has_and_files_of_the_tokenizer_are_kept(kind, tmp_path, run_stage) -> None:
-    if kind == "text_to_text":
-        model, task, files = T5, TASK, sentiment(tmp_path, 32, 16)
-        tokenizer = words_artifact(tmp_path / "tokenizer", WORDS)
-    else:
-        model, (task, files) = ENCODER, of_kind(kind, tmp_path)
-        tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
+    model, task, files, tokenizer = learned(kind, tmp_path)
     tokens = Encoder.load(tokenizer.path("tokenizer.json")).vocabulary_size
     folder = pretrained(model, tokenizer, tokens + 32, tmp_path / "pretrained")
     (folder / "special_tokens_map.json").write_text('{"a":   1}')
