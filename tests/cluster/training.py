@@ -73,9 +73,6 @@ class Training:
 
         assert until(is_there, WAIT_SECONDS), f"{self.state}\n{self.words}"
 
-    def wait_for_words(self, words: str) -> None:
-        assert until(lambda: words in self.words, WAIT_SECONDS), f"{self.state}\n{self.words}"
-
     def wait_for_end(self, state: str) -> None:
         assert until(lambda: self.state in ENDS, WAIT_SECONDS, pause_seconds=0.5), f"{self.state}\n{self.words}"
         assert self.state == state, self.words

@@ -66,6 +66,15 @@ def _one_thread() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def one_thread_in_torch() -> Iterator[None]:
+    """As the ranks have: another number of threads rounds bf16 in another order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def steady_products() -> None:
     """A row of a matrix product has the same bits whatever the others are: train/model/cache.py builds on it."""

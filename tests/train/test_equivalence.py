@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests.train import plain, updates
 from tests.train.equivalence import CLIP, TOLERANCES, WORLDS, Distance, distance, launch, matrix
 from tests.train.updates import TOKENS, VOCABULARY, Case, Curve
 
+pytestmark = pytest.mark.usefixtures("one_thread_in_torch")
 COVERING = {
     1: [
         Case("gpt2-tied", 0, 1, "fp32", None),
@@ -96,14 +96,6 @@ def write_foreign(family: str, folder: Path) -> None:
 
 def foreign_case(folder: Path) -> Case:
     return Case(str(folder), 2, 4, "fp32", None, epsilon=1e-8, steps=20)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread_in_torch() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

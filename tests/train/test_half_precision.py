@@ -3,7 +3,6 @@
 import copy
 import math
 import types
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from tests.train.equivalence import Distance, distance, launch
 from tests.train.test_weights import same, stage
 from tests.train.updates import CAUSAL, ROWS, Case, Curve, batch, first_model, select
 
+pytestmark = pytest.mark.usefixtures("one_thread_in_torch")
 CLIP = 0.25
 OVERFLOWING = 2.0**20
 """A factor with which the first gradients of ``batch`` overflow, and those with half of it do not."""
@@ -98,15 +98,6 @@ def from_first_update(curve: Curve) -> Curve:
     start = next(step for step, norm in enumerate(curve.norms) if norm is not None)
     weights = {name: values[start:] for name, values in curve.weights.items()}
     return Curve(curve.losses[start:], curve.norms[start:], curve.first, weights)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread_in_torch() -> Iterator[None]:
-    """As the ranks have: another number of threads rounds bf16 in another order."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

@@ -203,11 +203,6 @@ class Objective(Terms, Protocol):
         ...
 
     @property
-    def predicts_text(self) -> bool:
-        """Whether the printed loss is -ln p of tokens of the text: then the frequencies of tokens give a baseline."""
-        ...
-
-    @property
     def packing_methods(self) -> tuple[str, ...]:
         """The values of ``packing.method`` whose rows it reads."""
         ...
@@ -331,7 +326,6 @@ class CrossEntropy(abc.ABC):
     """The name of the first term."""
     frame_tokens: ClassVar[int] = 0
     looks_ahead: ClassVar[bool] = False
-    predicts_text: ClassVar[bool] = False
 
     z_loss: NaturalNumber = 0.0
     """Weight of (ln Z)², which keeps logits small; Z is the sum of exp(logit). 1e-4 in PaLM (Chowdhery et al. 2022,

@@ -43,7 +43,6 @@ class TextLikelihood(CrossEntropy):
     """Base of the objectives whose one term ``nll`` is -ln p of text, in nats."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
-    predicts_text: ClassVar[bool] = True
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
 
     def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:

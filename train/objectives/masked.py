@@ -123,11 +123,6 @@ class Masked:
         return self.pairs != "none"
 
     @property
-    def predicts_text(self) -> bool:
-        """False with pairs, whose term is part of the printed loss."""
-        return not self.has_pairs
-
-    @property
     def weights(self) -> Mapping[str, float]:
         """The terms of the loss; with ``pairs`` also the share of wrongly labelled pairs, which is only logged."""
         return {"mlm": 1.0} | ({self.pairs: 1.0, "errors": 0.0} if self.has_pairs else {})

@@ -46,11 +46,6 @@ class MaskedSpans(Masked):
         return 1
 
     @property
-    def predicts_text(self) -> bool:
-        """False with span boundaries, whose term is part of the printed loss."""
-        return not self.span_boundary
-
-    @property
     def weights(self) -> Mapping[str, float]:
         return {"mlm": 1.0} | ({"span_boundary": 1.0} if self.span_boundary else {})
 

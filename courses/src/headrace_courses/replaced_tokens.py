@@ -43,7 +43,6 @@ class ReplacedTokens:
     stacks: ClassVar[tuple[StackName, ...]] = ("discriminator",)
     frame_tokens: ClassVar[int] = FRAME_TOKENS
     looks_ahead: ClassVar[bool] = True
-    predicts_text: ClassVar[bool] = False
     training_modules: ClassVar[tuple[str, ...]] = ("generator",)
     masking: Masked = dataclasses.field(default_factory=lambda: Masked(mask_share=0.85, random_share=0.0))
     """The choice of the tokens that the generator predicts, and of what it reads in their places. ELECTRA: 15 % of the
