@@ -130,6 +130,8 @@ class FolderScores(ScoringStage):
         folder = Path(self.folder)
         if not (folder / "config.json").is_file():
             remedy = "give the folder of a Hugging Face model"
+            if folder.suffix == ".gguf":
+                remedy += "; transformers converts: from_pretrained(FOLDER, gguf_file=NAME), see docs/evaluation.md"
             raise ConfigError("evaluate", f"{self.folder!r} has no config.json", remedy)
         with _command_line_errors():
             is_ours(folder)

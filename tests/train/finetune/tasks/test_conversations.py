@@ -289,7 +289,7 @@ def test_a_conversation_beyond_the_context_is_counted(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_decoder_learns_to_answer_and_headrace_chat_shows_it(tmp_path, run_stage, monkeypatch, capsys):
+def test_a_decoder_learns_to_answer_and_generate_chats_with_it(tmp_path, run_stage, monkeypatch, capsys):
     talks = [
         conversation(f"{a} {word} {b}", answer, f"{b} {a}", "a")
         for words, answer in ((GOOD, "nice"), (BAD, "sad"))
@@ -305,8 +305,8 @@ def test_a_decoder_learns_to_answer_and_headrace_chat_shows_it(tmp_path, run_sta
     artifact = run_stage(settings, inputs, tmp_path / "finetuned")
     assert read_json(artifact.path("scores.json"))["scores"]["log_likelihood"]["mean"] > -0.1
     monkeypatch.setattr("sys.stdin", io.StringIO("a good d\n/reset\nb bad e\n"))
-    arguments = ["headrace", "chat", str(artifact.folder / "hf"), "--max-tokens", "4", "evaluation.device=cpu"]
-    monkeypatch.setattr("sys.argv", arguments)
+    model = ["--model", str(artifact.folder / "hf")]
+    monkeypatch.setattr("sys.argv", ["headrace", "generate", "--chat", *model, "--max-tokens", "4"])
     main()
     found = capsys.readouterr()
     assert found.out.split() == ["nice", "sad"]
