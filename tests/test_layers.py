@@ -41,7 +41,6 @@ ROOMS = (
     "train.data",
     "train.model",
     "train.objectives",
-    "train.row_example",
     "train.engine",
     "train.cost",
     "train.checkpoint",
@@ -120,7 +119,6 @@ LOAD_LATE = (
     "train/weights.py",
     "train/finetuned.py",
     "train/scores.py",
-    "train/row_example.py",
     "train/inference/language_model.py",
 )
 """Modules that load only when they need them: torch, the machinery of HTML, stages that few runs have, the code of the

@@ -2,7 +2,6 @@
 
     weights/<address>/
         hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
-        row.json                the beginning of the first row of the training, and who sees whom (row_example.py)
         origin.json             the checkpoints of other trainings that it went on from (train/loop/branch.py), if any
         predecessor/            what exports take over from the folder of the initial weights, if any
                                 (train/families/predecessor.py)
@@ -30,7 +29,6 @@ from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, checkpoint_na
 from headrace.train.distributed.watchdog import TRAINING
 from headrace.train.loop.pretraining import Pretraining
 
-ROW = "row.json"
 ORIGIN = "origin.json"
 
 
@@ -92,9 +90,6 @@ class Weights(Pretraining):
         exported = out.own_scratch("hf")
         with processes.alone(ranks, out.folder), device_errors(self.training, ranks, out.folder):
             session = Session.open(self, inputs, out.folder, ranks)
-            if session.example is not None:
-                with out.file(ROW) as path:
-                    write_json(path, session.example.json())
             if session.state.origins and ranks.first:
                 with out.file(ORIGIN) as path:
                     write_json(path, {"origins": session.state.origins})

@@ -27,8 +27,8 @@ from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.tasks.conversations import Conversations
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.row_example import RowExample, row_example
 from headrace_courses.picture import conversation_drawing, first_row, words
+from headrace_courses.row_example import RowExample, row_example
 from headrace_courses.row_picture import LONGEST_TOKEN, svg
 from headrace_courses.sparse_links import with_links
 from headrace_courses.text_attention import LayerAttention, text_attention

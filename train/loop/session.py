@@ -18,9 +18,8 @@ from headrace.train.checkpoint.store import Keeping
 from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.cost.shapes import shapes_by_role
-from headrace.train.data.apportionment import MixedOrder
 from headrace.train.data.mixture import held_out_rows, parts_of_order, sources_of, training_data
-from headrace.train.data.order import Later, Order
+from headrace.train.data.order import Later
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import Watchdog
@@ -57,10 +56,6 @@ from headrace.train.objectives.base import (
     target_tokens,
 )
 from headrace.train.objectives.row_reader import Reader
-from headrace.train.row_example import RowExample, row_example
-
-EXAMPLE_TOKENS = 24
-"""The most positions of the row that the report draws."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +70,6 @@ class Session:
     form: ContextForm
     job: TrainerParts
     state: State
-    example: RowExample | None
-    """The beginning of the first row of the training, as the model reads it; None on the other ranks than the first."""
 
     @classmethod
     def open(cls, stage: Pretraining, inputs: Inputs, folder: Path, ranks: Ranks) -> "Session":
@@ -103,7 +96,6 @@ class Session:
         _check_rows(objective, train_rows, stage.model.context)
         if isinstance(objective, Demanding):
             objective.check_vocabulary(tokens)
-        example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
         if stage.training.initial_weights is not None:
             initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)
         model, training = empty_model(stage, vocabulary), stage.training
@@ -143,7 +135,7 @@ class Session:
         state = _take_up(job, stage, inputs, folder, vocabulary)
         if state.first_row:
             job = dataclasses.replace(job, order=Later(order, state.first_row))
-        return cls(stage, inputs, folder, tokenizer_file, vocabulary, form, job, state, example)
+        return cls(stage, inputs, folder, tokenizer_file, vocabulary, form, job, state)
 
     def train(self) -> State:
         """Trains to the last step; rank 0 logs."""
@@ -182,15 +174,6 @@ class Session:
         else:
             for _ in weights:
                 pass
-
-
-def _example(
-    stage: Pretraining, objective: Objective, rows: Rows | MixedRows, order: Order | MixedOrder, encoder: Encoder
-) -> RowExample:
-    """Returns the beginning of the first row that is trained on."""
-    pieces = rows.pieces(int(order.batch(0, 1)[0]))
-    text_tokens = objective.text_tokens(min(EXAMPLE_TOKENS, stage.model.context))
-    return row_example(stage.model, objective, pieces, text_tokens, encoder.backend, stage.training.seed)
 
 
 def _terms(

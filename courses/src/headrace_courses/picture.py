@@ -56,9 +56,9 @@ from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, ChatTemplat
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.objectives.base import Objective
-from headrace.train.row_example import as_read, row_example
 from headrace_courses.model_pictures import HeadNumber, attention_picture, unit_picture
 from headrace_courses.program import run as run_program
+from headrace_courses.row_example import as_read, row_example
 from headrace_courses.row_picture import svg
 from headrace_courses.sparse_links import with_links
 from headrace_courses.text_attention import LayerAttention, text_attention

@@ -11,7 +11,7 @@ import random
 import numpy as np
 
 from headrace.train.config import ModelConfig
-from headrace.train.row_example import Mask, RowExample
+from headrace_courses.row_example import Mask, RowExample
 
 
 def with_links(example: RowExample, config: ModelConfig, first: int, draws: int) -> RowExample:
