@@ -131,7 +131,7 @@ class FolderScores(ScoringStage):
         if not (folder / "config.json").is_file():
             remedy = "give the folder of a Hugging Face model"
             if folder.suffix == ".gguf":
-                remedy += "; transformers converts: from_pretrained(FOLDER, gguf_file=NAME), see docs/evaluation.md"
+                remedy += ", in which a model from_config saves what from_pretrained(…, gguf_file=NAME) has read"
             raise ConfigError("evaluate", f"{self.folder!r} has no config.json", remedy)
         with _command_line_errors():
             is_ours(folder)
