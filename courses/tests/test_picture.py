@@ -19,7 +19,6 @@ from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.formatting import token_name
 from headrace.pipeline.run.planner import Run, save
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.families.hf_folder import export
@@ -28,7 +27,7 @@ from headrace.train.finetune.tasks.conversations import Conversations
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace_courses.picture import conversation_drawing, first_row, words
-from headrace_courses.row_example import RowExample, row_example
+from headrace_courses.row_example import RowExample, row_example, token_name
 from headrace_courses.row_picture import LONGEST_TOKEN, svg
 from headrace_courses.sparse_links import with_links
 from headrace_courses.text_attention import LayerAttention, text_attention

@@ -47,7 +47,7 @@ E = ElementColumns(*range(6, 14))
 Element 0 is the page; the parent of an element has a smaller number."""
 FactColumns = namedtuple("FactColumns", "kind start end element")
 F = FactColumns(*range(14, 18))
-"""Columns of facts of the page: their kind (facts.py), the bytes that state them, and where they stand."""
+"""Columns of facts of the page: their kind (page_facts.py), the bytes that state them, and where they stand."""
 RECORD_COLUMNS = 18
 TOKEN_ELEMENT, TOKEN_HASH = range(2)
 """Columns of words of the attributes that name what an element is for: 31 bits of their hash."""
@@ -68,11 +68,11 @@ TagRegisters = namedtuple(
 T = TagRegisters(*range(23))
 """Registers of a tag. Offsets are in bytes of the page.
 
-Up to ``value_end`` what it is, and its last value. ``fact`` is what it states of the page (facts.py), with the bytes
-that say so; ``kept`` is the attribute that forms of text need (VALUE_OF in tags.py), ``first_token`` the first of the
-words of its attributes, ``purposes`` what they name (PURPOSES), as bits. From ``keep`` on what it does: the depth that
-stays open, whether a block and a line end, whether it opens an element, in which namespace, and first a row of a table.
-``columns`` and ``rows`` are those that a cell says to span, plus one; 0 if it says nothing."""
+Up to ``value_end`` what it is, and its last value. ``fact`` is what it states of the page (page_facts.py), with the
+bytes that say so; ``kept`` is the attribute that forms of text need (VALUE_OF in tags.py), ``first_token`` the first
+of the words of its attributes, ``purposes`` what they name (PURPOSES), as bits. From ``keep`` on what it does: the
+depth that stays open, whether a block and a line end, whether it opens an element, in which namespace, and first a row
+of a table. ``columns`` and ``rows`` are those that a cell says to span, plus one; 0 if it says nothing."""
 Flags = namedtuple(
     "Flags",
     "hidden aria_hidden not_displayed has_href shadow_root html_annotation tex font_style alt_text display drawn_tex"

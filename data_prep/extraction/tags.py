@@ -2,7 +2,7 @@
 
     <div class="post mainBody" hidden> ── read_tag ──> registers of a tag: name DIV, HIDDEN, end; words post, main, body
 
-What attributes state of the page is in facts.py. Source: WHATWG HTML, section 13.2.5 (tokenization).
+What attributes state of the page is in page_facts.py. Source: WHATWG HTML, section 13.2.5 (tokenization).
 """
 
 import numpy as np

@@ -46,7 +46,8 @@ def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None
         if verdict:
             print(verdict.text)
         else:
-            print(f"headrace text: {file}: {verdict.rule} ({verdict.reason or verdict.meaning})", file=sys.stderr)
+            place = "standard input" if file == STANDARD_INPUT else file
+            print(f"headrace text: {place}: {verdict.rule} ({verdict.reason or verdict.meaning})", file=sys.stderr)
 
 
 @command

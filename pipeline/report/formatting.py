@@ -74,11 +74,6 @@ def visible(text: str, characters: int) -> str:
     return clean + ("…" if len(text) > characters else "")
 
 
-def token_name(text: str, characters: int = 40) -> str:
-    """Returns the text of a token on one line, without white space: ``␣`` is a space, ``⏎`` a line end, ``⇥`` a tab."""
-    return visible(text, characters).replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
-
-
 def _is_hidden(character: str) -> bool:
     return character in INVISIBLE or (character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cs"))
 

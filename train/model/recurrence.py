@@ -66,17 +66,6 @@ class RowPast:
         index_NW = torch.where(self._offsets_N[:, None] >= back_W, index_NW, 0)
         return x_NM.index_select(0, index_NW.flatten()).view(*x_BTM.shape[:2], window, -1)
 
-    def read_positions(self, positions: int, window: int | None) -> Tensor:
-        """Returns which positions of the only row each one reads, bool (T, T): those whose vectors reach it, one at a
-        time, through windows or through a state that is the sum of all vectors."""
-        single_1TT = torch.eye(positions)[None]
-        if window is not None:
-            return self.windows(single_1TT, window)[0].sum(1) > 0
-        adding = nn.RNN(positions, positions, nonlinearity="relu", bias=False, batch_first=True)
-        for weight in adding.parameters():
-            nn.init.eye_(weight)
-        return self.recurred(single_1TT, adding)[0] > 0
-
 
 @dataclasses.dataclass(frozen=True)
 class CachedPast:

@@ -21,7 +21,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.pipeline.report.formatting import token_name
+from headrace_courses.row_example import token_name
 from headrace_courses.row_picture import LETTER, MARGIN, box, label, whole
 from headrace_courses.text_attention import AttentionKind, LayerAttention
 from headrace_courses.unit_memories import Trigger, UnitMemory

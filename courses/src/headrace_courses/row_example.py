@@ -10,17 +10,21 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from headrace.pipeline.report.formatting import visible
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED, Arrays, stacked, to_device
 from headrace.train.data.order import row_generator
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives.base import AddsModules, Objective, Vocabulary
+
+if TYPE_CHECKING:
+    from headrace.train.model.recurrence import RowPast
 
 TOKEN_ARRAYS = ("encoder_inputs", "inputs", "targets")
 """The arrays that hold token ids; the others hold numbers."""
@@ -54,15 +58,6 @@ class RowExample:
     masks: Sequence[Mask]
     texts: Mapping[int, str]
     """The text of each token id."""
-
-    def json(self) -> dict[str, Any]:
-        """Returns the example in values of JSON; masks are lists of 0 and 1."""
-        masks = [{**vars(mask), "visible_TS": mask.visible_TS.astype(int).tolist()} for mask in self.masks]
-        return {
-            "arrays": {name: array.tolist() for name, array in self.arrays.items()},
-            "masks": masks,
-            "texts": self.texts,
-        }
 
     def tokens(self) -> list[int]:
         """Returns the distinct token ids, in the order of the row."""
@@ -169,7 +164,7 @@ def _masks(config: ModelConfig, learned: Learned, batch: Arrays, vocabulary: int
         queries = f"{ENCODER}inputs" if name.startswith("encoder.") else "inputs"
         keys = f"{ENCODER}inputs" if isinstance(attending, EncoderOutput) else queries
         if isinstance(attending, RowPast):
-            visible = attending.read_positions(len(batch["inputs"][0]), config.window).numpy()
+            visible = _read_positions(attending, len(batch["inputs"][0]), config.window)
         else:
             dense = attending.attending if isinstance(attending, EncoderOutput) else attending
             assert isinstance(dense, DenseAttention)  # on a CPU
@@ -178,3 +173,22 @@ def _masks(config: ModelConfig, learned: Learned, batch: Arrays, vocabulary: int
         layers.append(numbers[queries, keys])
         numbers[queries, keys] += 1
     return [Mask(layers, visible, queries, keys) for (queries, keys, _), (layers, visible) in layers_of_mask.items()]
+
+
+def _read_positions(past: "RowPast", positions: int, window: int | None) -> NDArray[np.bool_]:
+    """Returns which positions of the only row each one reads, bool (T, T): those whose vectors reach it, one at a
+    time, through windows or through a state that is the sum of all vectors."""
+    import torch
+
+    single_1TT = torch.eye(positions)[None]
+    if window is not None:
+        return (past.windows(single_1TT, window)[0].sum(1) > 0).numpy()
+    adding = torch.nn.RNN(positions, positions, nonlinearity="relu", bias=False, batch_first=True)
+    for weight in adding.parameters():
+        torch.nn.init.eye_(weight)
+    return (past.recurred(single_1TT, adding)[0] > 0).numpy()
+
+
+def token_name(text: str, characters: int = 40) -> str:
+    """Returns the text of a token on one line, without white space: ``␣`` is a space, ``⏎`` a line end, ``⇥`` a tab."""
+    return visible(text, characters).replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")

@@ -10,8 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from headrace.pipeline.report.formatting import token_name
-from headrace_courses.row_example import TOKEN_ARRAYS, Mask, RowExample
+from headrace_courses.row_example import TOKEN_ARRAYS, Mask, RowExample, token_name
 
 CELL = 22
 """Pixels of a square."""

@@ -18,12 +18,12 @@ from headrace.pipeline.command_line.model_options import given_sampling, model_f
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import show_rows
-from headrace.pipeline.report.formatting import token_name
 from headrace.train.inference.generator import Generation, generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import with_opening
 from headrace.train.inference.transformers_model import open_folder
 from headrace_courses.program import run as run_program
+from headrace_courses.row_example import token_name
 
 
 @command
