@@ -43,7 +43,7 @@ from headrace.data_prep.extraction.model import (
     feature_rows,
     judged,
 )
-from headrace.data_prep.extraction.places import MOST
+from headrace.data_prep.extraction.features import MOST
 from headrace.data_prep.extraction.scan import TOKEN_ELEMENT, TOKEN_HASH, B, E, R
 from headrace.data_prep.kernel import kernel
 from headrace.pipeline.core.errors import ConfigError, HeadraceError

@@ -32,7 +32,7 @@ from headrace.data_prep.extraction.model import (
     reasons,
 )
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from headrace.data_prep.extraction.places import FEATURE_NAMES, FEATURES
+from headrace.data_prep.extraction.features import FEATURE_NAMES, FEATURES
 from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.extraction.labelled import labelled_page
 
