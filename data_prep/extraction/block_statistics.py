@@ -193,6 +193,19 @@ for _name, _same in SAME_LANDMARK.items():
 FAR = 99
 """The distance to a landmark that does not enclose the block."""
 KEYWORDS = len(PURPOSES)
+GROUPS = "div p li td th h1 h2 h3 h4 h5 h6 dt dd pre blockquote figcaption summary a span article section"
+"""Elements that are distinguished, numbered from 1; 0 is every other element."""
+GROUP_OF = np.zeros(len(NUMBER), np.int64)
+for _index, _number in enumerate(numbers(GROUPS)):
+    GROUP_OF[_number] = _index + 1
+for _number in numbers("listing xmp"):
+    GROUP_OF[_number] = GROUP_OF[NUMBER["pre"]]
+READABLE_CHARACTERS = 25
+"""The least characters of a block that counts for the reading score of the elements around it."""
+LONG_UNITS = 15
+"""Words of a block that is a paragraph, if it ends like a sentence."""
+SUMMARY_PAIRS = 4
+"""More pairs of words than this, most of them in the description or the linked data, make a block one of a summary."""
 PATH_LEVELS = 8
 """Elements that count for a path."""
 
@@ -241,9 +254,12 @@ def read_tokens(
 
 
 @kernel_in_place
-def landmark_distances(scan: Scan, sums: NDArray[np.int64], distances: NDArray[np.uint8]) -> None:
-    """Writes how far each element with text is inside the nearest landmark of each kind: (elements, landmarks). They
-    are FAR before, which says not inside one."""
+def landmark_distances(
+    table: NDArray[np.int16], scan: Scan, blocks: NDArray[np.int64], sums: NDArray[np.int64],
+    distances: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """Writes how far each of ``blocks`` is inside the nearest landmark of each kind, and so ``distances``, of elements
+    with text: (elements, landmarks). They are FAR before, which says not inside one."""
     for element in range(1, sums.shape[0]):
         if sums[element, C.blocks] == 0:
             continue
@@ -260,20 +276,27 @@ def landmark_distances(scan: Scan, sums: NDArray[np.int64], distances: NDArray[n
             for kind in range(KEYWORDS):
                 if classes >> kind & 1:
                     distances[element, HIDDEN_LANDMARK + 1 + kind] = 0
+    for kind in range(len(LANDMARKS)):
+        for index in range(blocks.size):
+            table[kind, index] = distances[blocks[index], kind]
 
 
-@kernel_in_place
-def path_hashes(scan: Scan, element: int, tokens: NDArray[np.int64]) -> tuple[int, int]:
-    """Returns two hashes of the path to an element: of names of elements, and of their first ``tokens``, too."""
-    by_name = by_token = int64(HASH_START)
-    for _ in range(PATH_LEVELS):
-        if element <= 0:
-            break
-        name = int64(scan.records[element, E.name])
-        by_name = (by_name ^ name) * HASH_PRIME & HASH_MASK
-        by_token = ((by_token ^ name) * HASH_PRIME ^ tokens[element]) * HASH_PRIME & HASH_MASK
-        element = int64(scan.records[element, E.parent])
-    return by_name, by_token
+@kernel
+def path_hashes(scan: Scan, blocks: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns two hashes of the path to each of ``blocks``, of names of elements, and of their first ``tokens``, too:
+    (2, blocks)."""
+    paths = np.empty((2, blocks.size), np.int64)
+    for index in range(blocks.size):
+        element, by_name, by_token = blocks[index], int64(HASH_START), int64(HASH_START)
+        for _ in range(PATH_LEVELS):
+            if element <= 0:
+                break
+            name = int64(scan.records[element, E.name])
+            by_name = (by_name ^ name) * HASH_PRIME & HASH_MASK
+            by_token = ((by_token ^ name) * HASH_PRIME ^ tokens[element]) * HASH_PRIME & HASH_MASK
+            element = int64(scan.records[element, E.parent])
+        paths[0, index], paths[1, index] = by_name, by_token
+    return paths
 
 
 @kernel
@@ -291,3 +314,73 @@ def first_equal(keys: NDArray[np.int64]) -> NDArray[np.int64]:
             known[slot] = index
         first[index] = known[slot]
     return first
+
+
+@kernel
+def alike_siblings(scan: Scan, tokens: NDArray[np.int64], sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns how many siblings with text have the name and the first token of each element, with it, and their
+    characters: (elements, 2)."""
+    alike, read = np.zeros((sums.shape[0], 2), np.int64), np.empty(sums.shape[0], np.int64)
+    keys, count = np.empty(sums.shape[0], np.int64), 0
+    for element in range(sums.shape[0]):
+        if sums[element, C.blocks]:
+            key = (int64(HASH_START) ^ int64(scan.records[element, E.parent])) * HASH_PRIME & HASH_MASK
+            key = (key ^ int64(scan.records[element, E.name])) * HASH_PRIME & HASH_MASK
+            keys[count], read[count] = (key ^ tokens[element]) * HASH_PRIME & HASH_MASK, element
+            count += 1
+    first = first_equal(keys[:count])
+    for index in range(count):
+        alike[read[first[index]], 0] += 1
+        alike[read[first[index]], 1] += sums[read[index], C.characters]
+    for index in range(count):
+        alike[read[index]] = alike[read[first[index]]]
+    return alike
+
+
+@kernel_in_place
+def reading_scores(
+    scan: Scan, blocks: NDArray[np.int64], rows: NDArray[np.int64], sums: NDArray[np.int64], scores: NDArray[np.int64]
+) -> None:
+    """Writes a score of each element: long texts with commas and sentences directly inside, few of them in links.
+
+    Source: the idea of Arc90's Readability (2009), with sentences and integers.
+    """
+    for index in range(blocks.size):
+        row = rows[index]
+        if row[C.characters] < READABLE_CHARACTERS or row[C.linked] * 2 >= row[C.characters]:
+            continue
+        points = 10 + 10 * (row[C.commas] + row[C.sentences]) + min(row[C.characters], 300) // 10
+        parent = scan.records[blocks[index], E.parent]
+        if parent >= 0:
+            scores[parent] += points
+            if scan.records[parent, E.parent] >= 0:
+                scores[scan.records[parent, E.parent]] += points // 2
+    for element in range(scores.size):
+        if scores[element]:
+            linked = share(sums[element, C.linked], sums[element, C.characters])
+            scores[element] = scores[element] * (1000 - linked) // 1000
+
+
+@kernel_in_place
+def around_best(scan: Scan, best: int, around: NDArray[np.int64], inside: NDArray[np.int64]) -> None:
+    """Makes of the scores ``around`` the highest one around each element, but for that of the page, and writes how far
+    each is ``inside`` the element ``best``, which is 1; 0 for those that are not."""
+    around[0], inside[best] = 0, 1
+    for element in range(1, inside.size):
+        parent = scan.records[element, E.parent]
+        around[element] = max(around[element], around[parent])
+        if inside[parent] > 0:
+            inside[element] = inside[parent] + 1
+
+
+@kernel_in_place
+def is_paragraph(row: NDArray[np.int64], end: int) -> bool:
+    """Whether a block of the statistics ``row`` is a long text that ends like a sentence."""
+    is_long = row[C.units] >= LONG_UNITS and row[C.characters] >= READABLE_CHARACTERS
+    return is_long and row[C.linked] * 2 < row[C.characters] and end == SENTENCE_END
+
+
+@kernel_in_place
+def is_in_summaries(row: NDArray[np.int64]) -> bool:
+    """Whether most of a text also stands in the description of its page, or in its linked data."""
+    return bool(row[C.pairs] > SUMMARY_PAIRS and max(row[C.in_data], row[C.in_description]) * 2 > row[C.pairs])

@@ -6,7 +6,7 @@ A block is described by itself, by its place, by what encloses it, by blocks wit
 the page, and by the page's best candidate for the main text. No feature depends on words of a language; those of
 classes and ids count by a learned lexicon and by keywords.
 
-    paragraphs with commas and sentences ── _reading_scores ──> the element that holds most of them ──> best
+    paragraphs with commas and sentences ── reading_scores ──> the element that holds most of them ──> best
 """
 
 from itertools import accumulate
@@ -16,19 +16,25 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.block_statistics import (
     FAR,
+    GROUP_OF,
     LANDMARKS,
-    SENTENCE_END,
     C,
     add,
+    alike_siblings,
+    around_best,
     count_pairs,
     element_sums,
     first_equal,
+    is_in_summaries,
+    is_paragraph,
     landmark_distances,
     path_hashes,
     read_text,
     read_tokens,
+    reading_scores,
+    share,
 )
-from headrace.data_prep.extraction.markup import HASH_MASK, HASH_PRIME, HASH_START, NUMBER, numbers
+from headrace.data_prep.extraction.markup import numbers
 from headrace.data_prep.extraction.scan import B, E, R, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
@@ -74,23 +80,18 @@ CANDIDATE = (
     "best reading score around", "best reading score", "blocks between paragraphs", "blocks since block in summaries",
     "blocks to block in summaries",
 )  # fmt: skip
-KINDS = 5
 _GROUPS = (
-    OWN,
-    PLACE,
-    tuple(f"distance to {landmark}" for landmark in LANDMARKS),
+    OWN, PLACE, tuple(f"distance to {landmark}" for landmark in LANDMARKS),
     tuple(f"level {level}: {name}" for level in range(LEVELS) for name in LEVEL),
-    LEXICON,
-    PATH,
+    LEXICON, PATH,
     tuple(f"neighbor {step:+d}: {name}" for step in STEPS for name in NEIGHBOR),
     tuple(f"{reach} blocks {side}: {name}" for reach in REACHES for side in ("before", "after") for name in
       ("words", "share linked")),
-    tuple(f"page: {name}" for name in PAGE),
-    CANDIDATE,
+    tuple(f"page: {name}" for name in PAGE), CANDIDATE,
 )  # fmt: skip
 FEATURE_NAMES = tuple(name for group in _GROUPS for name in group)
 FEATURES = len(FEATURE_NAMES)
-AT_PLACE, AT_LANDMARK, AT_LEVEL, AT_LEXICON, AT_PATH, AT_NEIGHBOR, AT_REACH, AT_PAGE, AT_CANDIDATE = accumulate(
+AT_PLACE, AT_LANDMARK, AT_LEVEL, _, AT_PATH, AT_NEIGHBOR, AT_REACH, AT_PAGE, AT_CANDIDATE = accumulate(
     map(len, _GROUPS[:-1])
 )
 """The first column of each group but OWN."""
@@ -98,25 +99,9 @@ UNITS_FEATURE, SENTENCES_FEATURE, LINKED_FEATURE, END_FEATURE, GROUP_FEATURE, DE
     OWN.index,
     ("words", "sentences", "share linked", "last character", "element", "share in description", "share in linked data"),
 )
-
-GROUPS = "div p li td th h1 h2 h3 h4 h5 h6 dt dd pre blockquote figcaption summary a span article section"
-"""Elements that are distinguished, numbered from 1; 0 is every other element."""
-GROUP_OF = np.zeros(len(NUMBER), np.int64)
-for _index, _number in enumerate(numbers(GROUPS)):
-    GROUP_OF[_number] = _index + 1
-for _number in numbers("listing xmp"):
-    GROUP_OF[_number] = GROUP_OF[NUMBER["pre"]]
-
-READABLE_CHARACTERS = 25
-"""The least characters of a block that counts for the reading score of the elements around it."""
-LONG_UNITS = 15
-"""Words of a block that is a paragraph, if it ends like a sentence."""
-SUMMARY_PAIRS = 4
-"""More pairs of words than this, most of them in the description or the linked data, make a block one of a summary."""
 FAR_AWAY = 1_000
 """The distance, in blocks, of a block that there is none of."""
-H1, H6 = NUMBER["h1"], NUMBER["h6"]
-P, LI, TD, ARTICLE, MAIN = numbers("p li td article main")
+H1, H6, P, LI, TD, ARTICLE, MAIN = numbers("h1 h6 p li td article main")
 
 
 @kernel
@@ -152,25 +137,16 @@ def features(
     element_sums(scan, blocks, rows, sums)
     read_tokens(scan, hashes, scores, lexicon, tokens)
     distances = np.full((elements, len(LANDMARKS)), FAR, np.uint8)
-    landmark_distances(scan, sums, distances)
-    for kind in range(len(LANDMARKS)):
-        for index in range(count):
-            table[AT_LANDMARK + kind, index] = distances[blocks[index], kind]
+    landmark_distances(table[AT_LANDMARK:AT_LEVEL], scan, blocks, sums, distances)
     _own(table, scan, blocks, rows, ends)
     _places(table[AT_PLACE:AT_LANDMARK], scan, blocks, rows, sums)
-    _levels(table[AT_LEVEL:AT_PATH], scan, blocks, sums, lexicon, _alike(scan, tokens, sums))
+    _levels(table[AT_LEVEL:AT_PATH], scan, blocks, sums, lexicon, alike_siblings(scan, tokens, sums))
     largest = _paths(table[AT_PATH:AT_NEIGHBOR], scan, blocks, rows, sums, tokens, texts)
     _neighbors(table, scan, blocks)
     _reaches(table[AT_REACH:AT_PAGE], rows)
     _page(table[AT_PAGE:AT_CANDIDATE], scan, blocks, rows, sums, largest, kinds)
     _candidate(table[AT_CANDIDATE:], scan, blocks, rows, ends, sums)
     return table.T
-
-
-@kernel_in_place
-def share(part: int, whole: int) -> int:
-    """Returns ``part`` in thousandths of ``whole``."""
-    return part * 1000 // whole if whole > 0 else 0
 
 
 @kernel_in_place
@@ -230,27 +206,6 @@ def _places(
 
 
 @kernel
-def _alike(scan: Scan, tokens: NDArray[np.int64], sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns how many siblings with text have the name and the first token of each element, with it, and their
-    characters: (elements, 2)."""
-    alike, read = np.zeros((sums.shape[0], 2), np.int64), np.empty(sums.shape[0], np.int64)
-    keys, count = np.empty(sums.shape[0], np.int64), 0
-    for element in range(sums.shape[0]):
-        if sums[element, C.blocks]:
-            key = (int64(HASH_START) ^ int64(scan.records[element, E.parent])) * HASH_PRIME & HASH_MASK
-            key = (key ^ int64(scan.records[element, E.name])) * HASH_PRIME & HASH_MASK
-            keys[count], read[count] = (key ^ tokens[element]) * HASH_PRIME & HASH_MASK, element
-            count += 1
-    first = first_equal(keys[:count])
-    for index in range(count):
-        alike[read[first[index]], 0] += 1
-        alike[read[first[index]], 1] += sums[read[index], C.characters]
-    for index in range(count):
-        alike[read[index]] = alike[read[first[index]]]
-    return alike
-
-
-@kernel
 def _levels(
     table: NDArray[np.int16], scan: Scan, blocks: NDArray[np.int64], sums: NDArray[np.int64],
     lexicon: NDArray[np.int64], alike: NDArray[np.int64],
@@ -268,15 +223,12 @@ def _levels(
         element, count = blocks[index], 0
         least = most = total = int64(0)
         while element >= 0 and count < LEVELS:
-            if level_of[element] == 0:
+            number = level_of[element]
+            if number == 0:
                 known += 1
-                level_of[element] = known
-                lexicons[known], element = _level(rows[known], scan, element, sums, lexicon, alike, whole)
-                outer[known] = element
-                number = known
-            else:
-                number = level_of[element]
-                element = outer[number]
+                level_of[element] = number = known
+                lexicons[number], outer[number] = _level(rows[number], scan, element, sums, lexicon, alike, whole)
+            element = outer[number]
             levels[count, index] = number
             least, most, total = min(least, lexicons[number]), max(most, lexicons[number]), total + lexicons[number]
             count += 1
@@ -320,9 +272,7 @@ def _paths(
 ) -> int:  # fmt: skip
     """Writes the features PATH. Returns the characters of the path with most of them."""
     count, whole = blocks.size, sums[0, C.characters]
-    paths, largest = np.empty((2, count), np.int64), int64(0)
-    for index in range(count):
-        paths[0, index], paths[1, index] = path_hashes(scan, blocks[index], tokens)
+    paths, largest = path_hashes(scan, blocks, tokens), int64(0)
     for kind in range(2):
         first, groups = first_equal(paths[kind]), np.zeros((count, len(C)), np.int64)
         for index in range(count):
@@ -374,9 +324,8 @@ def _reaches(table: NDArray[np.int16], rows: NDArray[np.int64]) -> None:
     count = rows.shape[0]
     before = np.zeros((count + 1, 3), np.int64)
     for index in range(count):
-        before[index + 1, 0] = before[index, 0] + rows[index, C.units]
-        before[index + 1, 1] = before[index, 1] + rows[index, C.linked]
-        before[index + 1, 2] = before[index, 2] + rows[index, C.characters]
+        for number, column in enumerate((C.units, C.linked, C.characters)):
+            before[index + 1, number] = before[index, number] + rows[index, column]
     for number in range(len(REACHES)):
         for index in range(count):
             least, most = max(index - REACHES[number], 0), min(index + REACHES[number] + 1, count)
@@ -405,22 +354,15 @@ def _page(
         articles += name == ARTICLE
         mains += name == MAIN
         headings += H1 <= name <= H6
-    if blocks.size == 0:
-        return
-    table[0, 0], table[1, 0] = _fit(total[C.blocks]), _fit(total[C.units])
-    table[2, 0], table[3, 0] = _fit(share(total[C.linked], total[C.characters])), _fit(total[C.sentences])
-    table[4, 0] = _fit(share(total[C.sentences], total[C.units]))
-    table[5, 0] = _fit(total[C.units] // max(total[C.blocks], 1))
-    table[6, 0], table[7, 0], table[8, 0], table[9, 0] = _fit(paragraphs), _fit(words), _fit(items), _fit(cells)
-    table[10, 0], table[11, 0] = share(largest, total[C.characters]), _fit(articles)
-    table[12, 0], table[13, 0], table[14, 0] = _fit(mains), _fit(headings), _fit(total[C.in_title])
-    table[15, 0], table[16, 0] = _fit(total[C.in_description]), _fit(total[C.in_data])
-    for bit in range(KINDS):
-        table[17 + bit, 0] = kinds >> bit & 1
+    values = (
+        total[C.blocks], total[C.units], share(total[C.linked], total[C.characters]), total[C.sentences],
+        share(total[C.sentences], total[C.units]), total[C.units] // max(total[C.blocks], 1), paragraphs, words, items,
+        cells, share(largest, total[C.characters]), articles, mains, headings, total[C.in_title],
+        total[C.in_description], total[C.in_data],
+        kinds & 1, kinds >> 1 & 1, kinds >> 2 & 1, kinds >> 3 & 1, kinds >> 4 & 1,
+    )  # fmt: skip
     for column in range(len(PAGE)):
-        value = table[column, 0]
-        for index in range(1, blocks.size):
-            table[column, index] = value
+        table[column] = _fit(values[column])
 
 
 @kernel
@@ -431,22 +373,16 @@ def _candidate(
     """Writes the features CANDIDATE: where each block stands to the element with the best reading score, to the first
     and the last paragraph, and to texts that the page also says of itself."""
     count, scores, inside = blocks.size, np.zeros(sums.shape[0], np.int64), np.zeros(sums.shape[0], np.int64)
-    _reading_scores(scan, blocks, rows, sums, scores)
+    reading_scores(scan, blocks, rows, sums, scores)
     best = np.argmax(scores)
     most, part = max(scores[best], 1), share(sums[best, C.characters], sums[0, C.characters])
     around = scores.copy()
-    around[0] = 0
-    inside[best] = 1  # how far an element is inside the best one, from 1 on
-    for element in range(1, scores.size):
-        parent = scan.records[element, E.parent]
-        around[element] = max(around[element], around[parent])
-        if inside[parent] > 0:
-            inside[element] = inside[parent] + 1
+    around_best(scan, best, around, inside)
     begin = end = first = last = -1
     for index in range(count):
         if inside[blocks[index]] > 0:
             begin, end = index if begin < 0 else begin, index
-        if _is_paragraph(rows[index], ends[index]):
+        if is_paragraph(rows[index], ends[index]):
             first, last = index if first < 0 else first, index
     since = to = FAR_AWAY
     for index in range(count):
@@ -459,43 +395,6 @@ def _candidate(
             table[6, index], table[7, index] = _fit(index - first), _fit(last - index)
         table[8, index], table[9, index] = _fit(share(around[blocks[index]], most)), _fit(most)
         table[10, index] = _fit(last - first)
-        since = 0 if _is_in_summaries(rows[index]) else min(since + 1, FAR_AWAY)
-        to = 0 if _is_in_summaries(rows[count - 1 - index]) else min(to + 1, FAR_AWAY)
+        since = 0 if is_in_summaries(rows[index]) else min(since + 1, FAR_AWAY)
+        to = 0 if is_in_summaries(rows[count - 1 - index]) else min(to + 1, FAR_AWAY)
         table[11, index], table[12, count - 1 - index] = since, to
-
-
-@kernel_in_place
-def _reading_scores(
-    scan: Scan, blocks: NDArray[np.int64], rows: NDArray[np.int64], sums: NDArray[np.int64], scores: NDArray[np.int64]
-) -> None:
-    """Writes a score of each element: long texts with commas and sentences directly inside, few of them in links.
-
-    Source: the idea of Arc90's Readability (2009), with sentences and integers.
-    """
-    for index in range(blocks.size):
-        row = rows[index]
-        if row[C.characters] < READABLE_CHARACTERS or row[C.linked] * 2 >= row[C.characters]:
-            continue
-        points = 10 + 10 * (row[C.commas] + row[C.sentences]) + min(row[C.characters], 300) // 10
-        parent = scan.records[blocks[index], E.parent]
-        if parent >= 0:
-            scores[parent] += points
-            if scan.records[parent, E.parent] >= 0:
-                scores[scan.records[parent, E.parent]] += points // 2
-    for element in range(scores.size):
-        if scores[element]:
-            linked = share(sums[element, C.linked], sums[element, C.characters])
-            scores[element] = scores[element] * (1000 - linked) // 1000
-
-
-@kernel_in_place
-def _is_paragraph(row: NDArray[np.int64], end: int) -> bool:
-    """Whether a block of the statistics ``row`` is a long text that ends like a sentence."""
-    is_long = row[C.units] >= LONG_UNITS and row[C.characters] >= READABLE_CHARACTERS
-    return is_long and row[C.linked] * 2 < row[C.characters] and end == SENTENCE_END
-
-
-@kernel_in_place
-def _is_in_summaries(row: NDArray[np.int64]) -> bool:
-    """Whether most of a text also stands in the description of its page, or in its linked data."""
-    return bool(row[C.pairs] > SUMMARY_PAIRS and max(row[C.in_data], row[C.in_description]) * 2 > row[C.pairs])

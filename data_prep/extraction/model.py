@@ -154,9 +154,9 @@ def probabilities(
             if nodes[node, LEFT] == node:
                 scores[int64(leaves) * DE_BRUIJN >> 27 & 31] = nodes[node, SCORE]
                 continue
-            column, threshold = columns[nodes[node, FEATURE]], np.int16(nodes[node, THRESHOLD])
+            feature, threshold = nodes[node, FEATURE], np.int16(nodes[node, THRESHOLD])
             for row in range(left.size):
-                left[row] &= leaves if column[row] > threshold else ALL_LEAVES
+                left[row] &= leaves if columns[feature, row] > threshold else ALL_LEAVES
         for row in range(left.size):
             first = int64(left[row] & -left[row])
             totals[row] += scores[first * DE_BRUIJN >> 27 & 31]
