@@ -44,8 +44,7 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
         from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     folder = punkt_folder(punkt_path)
-    lines = {name: (folder / name).read_text(encoding="utf-8").split("\n") for name in FILES}
-    entries = {name: [line for line in rows if line] for name, rows in lines.items()}
+    entries = {name: list(filter(None, (folder / name).read_text(encoding="utf-8").split("\n"))) for name in FILES}
     parameters = PunktParameters()
     parameters.abbrev_types = set(entries["abbrev_types.txt"])
     parameters.sent_starters = set(entries["sent_starters.txt"])

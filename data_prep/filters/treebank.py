@@ -9,7 +9,7 @@ The compiled rules know the usual chunks. nltk splits the others: several apostr
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,13 +24,12 @@ PLAIN, LETTER, SPACE, MARK, QUOTE, APOSTROPHE, COMMA, POINT, HYPHEN, UNSURE = ra
 """Kinds of characters. A MARK is a word of its own anywhere; nltk splits a chunk with an UNSURE one. A LETTER is one of
 ASCII, a digit of it or an underscore."""
 WORD, OPENING, CLOSING, CHUNK, LAST_CHUNK, SENTENCE = range(6)
-"""Kinds of results: two are quotation marks, which become `` and '', three go to nltk."""
+"""Kinds of results: OPENING and CLOSING are quotation marks, the last three go to nltk."""
 OPENERS = "«“‘„"
 BEFORE_OPENING = tuple(map(ord, f" ([{{<{OPENERS}"))
 CLOSERS = tuple(map(ord, "])}>\"'»”’"))
 CONTRACTIONS = ("cannot", "d'ye", "gimme", "gonna", "gotta", "lemme", "more'n", "wanna")
-SPACE_TO_SPLIT = re.compile(r"[\x1c-\x1f]")
-"""Matches what is white space for ``str.split``, and none for nltk's expressions."""
+QUOTES = {OPENING: ["``"], CLOSING: ["''"]}
 REMEMBERED = 64
 """The characters of the longest chunk whose words are remembered."""
 
@@ -66,42 +65,33 @@ def treebank() -> "NLTKWordTokenizer":
 
 def treebank_words(text: str, sentences: Iterable[tuple[int, int]]) -> list[str]:
     """Returns the words of ``sentences``: the positions in ``text`` where each begins and ends."""
-    if SPACE_TO_SPLIT.search(text):
+    if any(map(text.__contains__, "\x1c\x1d\x1e\x1f")):  # white space to Python, and none to nltk's expressions
         return [word for begin, end in sentences for word in treebank().tokenize(text[begin:end])]
     codes = np.frombuffer(bytearray(text.encode("utf-32-le")), np.uint32)
     if any(map(text.lower().__contains__, CONTRACTIONS)):
-        places = [match.start() for match in re.finditer("|".join(CONTRACTIONS), text, re.IGNORECASE)]
-        codes[places] = ord("`")  # makes the chunk unsure
-    begins, ends, kinds = _split(codes, np.array([*sentences], np.int64).reshape(-1, 2), KINDS).T
+        for match in re.finditer("|".join(CONTRACTIONS), text, re.IGNORECASE):
+            codes[match.start()] = ord("`")  # makes the chunk unsure
+    begins, ends, kinds = _split(codes, np.array([*sentences], np.int64).reshape(-1, 2)).T
     words = [text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-    result: list[str] = []
-    done = 0
+    result, done = list[str](), 0
     for at in np.flatnonzero(kinds).tolist():
-        result += words[done:at]
-        result += _words_of(words[at], int(kinds[at]))
+        split = _by_nltk if len(words[at]) <= REMEMBERED else _by_nltk.__wrapped__
+        result += words[done:at] + (QUOTES.get(kinds[at]) or split(words[at], int(kinds[at])))
         done = at + 1
     return result + words[done:]
-
-
-def _words_of(piece: str, kind: int) -> Sequence[str]:
-    if kind == OPENING:
-        return ("``",)
-    if kind == CLOSING:
-        return ("''",)
-    return _by_nltk(piece, kind) if len(piece) <= REMEMBERED else _by_nltk.__wrapped__(piece, kind)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _by_nltk(piece: str, kind: int) -> list[str]:
     """Returns the words of ``piece``: a sentence, or a chunk of one with a character of white space around it."""
     before, after = piece[0].isspace() and kind != SENTENCE, kind == CHUNK
-    words: list[str] = treebank().tokenize("x" * before + piece + "x" * after)
-    return words[before : len(words) - after]
+    words = treebank().tokenize("x" * before + piece + "x" * after)
+    return list(words[before : len(words) - after])
 
 
 @kernel_in_place
-def _kind(code: int, kinds: NDArray[np.uint8]) -> int:
-    return int64(kinds[code]) if code < kinds.size else int64(PLAIN)
+def _kind(code: int) -> int:
+    return int64(KINDS[code]) if code < KINDS.size else int64(PLAIN)
 
 
 @kernel
@@ -116,22 +106,22 @@ def _final_point(codes: NDArray[np.uint32], first: int, last: int) -> int:
 
 
 @kernel
-def _last_chunk(codes: NDArray[np.uint32], first: int, last: int, kinds: NDArray[np.uint8]) -> int:
+def _last_chunk(codes: NDArray[np.uint32], first: int, last: int) -> int:
     """Returns where the last chunk that has other than closing marks begins."""
     at = last
-    while at > first and (_kind(codes[at - 1], kinds) == SPACE or int64(codes[at - 1]) in CLOSERS):
+    while at > first and (_kind(codes[at - 1]) == SPACE or int64(codes[at - 1]) in CLOSERS):
         at -= 1
-    while at > first and _kind(codes[at - 1], kinds) != SPACE:
+    while at > first and _kind(codes[at - 1]) != SPACE:
         at -= 1
     return at
 
 
 @kernel
-def _ends_word(codes: NDArray[np.uint32], at: int, last: int, final: int, kinds: NDArray[np.uint8]) -> bool:
+def _ends_word(codes: NDArray[np.uint32], at: int, last: int, final: int) -> bool:
     """Whether nltk has a space before the character ``at`` when it looks for endings, or it is the end."""
     if at >= last or at == final:
         return True
-    kind = _kind(codes[at], kinds)
+    kind = _kind(codes[at])
     following = int64(codes[at + 1]) if at + 1 < last else 0
     if kind == COMMA:
         return not 48 <= following <= 57
@@ -139,34 +129,32 @@ def _ends_word(codes: NDArray[np.uint32], at: int, last: int, final: int, kinds:
 
 
 @kernel
-def _apostrophe(
-    codes: NDArray[np.uint32], begin: int, at: int, last: int, final: int, kinds: NDArray[np.uint8]
-) -> tuple[int, int]:
+def _apostrophe(codes: NDArray[np.uint32], begin: int, at: int, last: int, final: int) -> tuple[int, int]:
     """Returns what begins a word and where it ends, for an apostrophe ``at`` in a word that began at ``begin``.
 
     (at, at): nothing, it is a character of its word. (-1, at): nltk decides.
     """
     following = int64(codes[at + 1]) if at + 1 < last else 0
-    is_letter = _kind(following, kinds) == LETTER
-    if _ends_word(codes, at + 1, last, final, kinds):
+    is_letter = _kind(following) == LETTER
+    if _ends_word(codes, at + 1, last, final):
         return at, at + 1
     if following >= 128:
         return -1, at
     if begin == at:  # after white space or a mark: 's, 'll and the like stay as they are
         end = at + 1
-        while end < last and _kind(codes[end], kinds) == LETTER:
+        while end < last and _kind(codes[end]) == LETTER:
             end += 1
         is_clitic = is_letter and (end - at <= 3 or (end < last and codes[end] >= 128))
         return (-1, at) if is_clitic else (at, at + is_letter)
     letter, second = following | 32, int64(codes[at + 2]) if at + 2 < last else 0
-    if letter in (100, 109, 115) and _ends_word(codes, at + 2, last, final, kinds):
+    if letter in (100, 109, 115) and _ends_word(codes, at + 2, last, final):
         return at, at + 2  # 'd 'm 's
-    if letter == 116 and codes[at - 1] + 6 == following and _ends_word(codes, at + 2, last, final, kinds):
+    if letter == 116 and codes[at - 1] + 6 == following and _ends_word(codes, at + 2, last, final):
         return (at - 1, at + 2) if at - begin > 1 else (at, at)  # n't
     is_pair = (letter == 108 and second | 32 == 108) or (letter in (114, 118) and second | 32 == 101)
-    if is_pair and (following < 97) == (second < 97) and _ends_word(codes, at + 3, last, final, kinds):
+    if is_pair and (following < 97) == (second < 97) and _ends_word(codes, at + 3, last, final):
         return at, at + 3  # 'll 're 've
-    return (-1, at) if is_letter and _kind(codes[at - 1], kinds) != LETTER else (at, at)
+    return (-1, at) if is_letter and _kind(codes[at - 1]) != LETTER else (at, at)
 
 
 @kernel
@@ -174,7 +162,6 @@ def _chunk(
     codes: NDArray[np.uint32],
     span: tuple[int, int],
     sentence: tuple[int, int],
-    kinds: NDArray[np.uint8],
     results: NDArray[np.int64],
     count: int,
 ) -> int:
@@ -186,13 +173,13 @@ def _chunk(
     first, final = sentence
     at, apostrophes = begin, 0
     while at < last:
-        kind = _kind(codes[at], kinds)
+        kind = _kind(codes[at])
         following = int64(codes[at + 1]) if at + 1 < last else 0
         start, end, result = at, at, WORD
         if kind == MARK or at == final:
             end = at + 1
         elif kind == COMMA:
-            next_kind = _kind(following, kinds)
+            next_kind = _kind(following)
             if next_kind == COMMA or (next_kind == PLAIN and following >= 128):
                 return -1
             end = at if 48 <= following <= 57 else at + 1
@@ -207,7 +194,7 @@ def _chunk(
             end, result = at + 1, OPENING if is_open else CLOSING
         elif kind == APOSTROPHE:
             apostrophes += 1
-            start, end = _apostrophe(codes, begin, at, last, final, kinds)
+            start, end = _apostrophe(codes, begin, at, last, final)
             if start < 0 or apostrophes > 1:
                 return -1
         elif kind == UNSURE:
@@ -228,29 +215,25 @@ def _chunk(
 
 
 @kernel
-def _split(codes: NDArray[np.uint32], spans: NDArray[np.int64], kinds: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _split(codes: NDArray[np.uint32], spans: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the results for a text (characters,) with the sentences (n, 2): begin, end and kind of each (m, 3)."""
     results = np.empty((codes.size + 1, 3), np.int64)
     count = 0
-    for number in range(len(spans)):
-        first, last = spans[number]
-        before, final, tail = count, _final_point(codes, first, last), _last_chunk(codes, first, last, kinds)
-        at = first
+    for first, last in spans:
+        final, tail = _final_point(codes, first, last), _last_chunk(codes, first, last)
+        before, at = count, first
         while at < last:
             end = at
-            while end < last and _kind(codes[end], kinds) != SPACE:
+            while end < last and _kind(codes[end]) != SPACE:
                 end += 1
-            after = _chunk(codes, (at, end), (first, final), kinds, results, count) if end > at else count
-            if after >= 0:
-                count = after
-            elif at < tail:
-                results[count] = max(at - 1, first), end + 1, CHUNK
-                count += 1
-            else:
-                while count > before and results[count - 1, 0] >= tail:
-                    count -= 1
-                results[count] = max(tail - 1, first), last, SENTENCE if tail == first else LAST_CHUNK
-                count += 1
-                end = last
-            at = end + 1
+            after = _chunk(codes, (at, end), (first, final), results, count) if end > at else count
+            if after < 0:
+                begin, kind = at, CHUNK
+                if at >= tail:
+                    while count > before and results[count - 1, 0] >= tail:
+                        count -= 1
+                    begin, end, kind = tail, last, SENTENCE if tail == first else LAST_CHUNK
+                results[count] = max(begin - 1, first), min(end + 1, last), kind
+                after = count + 1
+            count, at = after, end + 1
     return results[:count]

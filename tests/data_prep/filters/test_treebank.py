@@ -15,36 +15,12 @@ NLTK = NLTKWordTokenizer()
 PARTS = [
     *",.:;'\"`-?!()[]{}<>@#$%&*«“‘„»”’–—…/\\_+=51xÜé٣İıſK",
     *"\n\t\xa0\u3000\u2009\x1c\x85",
-    *[
-        "''",
-        "``",
-        "--",
-        "...",
-        "..",
-        "'s",
-        "'S",
-        "n't",
-        "N'T",
-        "'ll",
-        "'re",
-        "'VE",
-        "'m",
-        "'d",
-        "'t",
-        "'Re",
-        "cannot",
-        "gonna",
-        "wanna",
-        "d'ye",
-        "more'n",
-        "'tis",
-        "'twas",
-        "gimme",
-        "Lemme",
-    ],
-    *["word", "can", "not", "U.S.", "Dr.", "😀", "é"],
+    *("''", "``", "--", "...", "..", "'s", "'S", "n't", "N'T", "'ll", "'re", "'VE", "'m", "'d", "'t", "'Re", "'tis"),
+    *("'twas", "cannot", "gonna", "wanna", "d'ye", "more'n", "gimme", "Lemme", "word", "can", "not", "U.S.", "Dr."),
     *[" "] * 12,
-]
+    "e\u0301",
+    "😀",
+]  # fmt: skip
 
 
 def made(chance: random.Random) -> str:
