@@ -9,6 +9,7 @@ The compiled rules know the usual chunks. nltk splits the others: several apostr
 
 import functools
 import re
+import string
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,9 @@ REMEMBERED = 64
 
 
 def _kinds() -> NDArray[np.uint8]:
-    characters = [*map(chr, range(0x3001))]
-    letters = [character.isascii() and character.isalnum() for character in characters]
-    kinds = np.select([[*map(str.isspace, characters)], letters], [SPACE, LETTER])
+    kinds = np.where([chr(code).isspace() for code in range(0x3001)], SPACE, PLAIN)
     for kind, of_kind in (
-        (LETTER, "_"),
+        (LETTER, f"{string.ascii_letters}{string.digits}_"),
         (MARK, f"{OPENERS}»”’;@#$%&?!*[](){{}}<>‒–—―"),
         (QUOTE, '"'),
         (APOSTROPHE, "'"),

@@ -62,10 +62,11 @@ class UniqueLines(GlobalFilter):
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
         lost = set(losers.tolist())
         text = "\n".join(line for n, line in enumerate(document.text.split("\n")) if n not in lost)
+        value = "1 line is on other pages" if len(lost) == 1 else f"{len(lost)} lines are on other pages"
         if not text.strip():
-            return Drop(f"{self.type}.empty", on_other_pages(len(lost)))
+            return Drop(f"{self.type}.empty", value)
         if self.min_sentences and not has_sentences(text, self.min_sentences, self.punkt_path):
-            return Drop(f"{self.type}.sentences", on_other_pages(len(lost)))
+            return Drop(f"{self.type}.sentences", value)
         count_removed(document, self.type, len(lost))
         document.text = text
         return None
@@ -134,8 +135,3 @@ class UniqueSpans(GlobalFilter):
     def _lines(self, document: Document) -> list[list[str]]:
         """Returns the sentences of each line."""
         return [sentences_of(line, self.punkt_path) for line in document.text.split("\n")]
-
-
-def on_other_pages(number: int) -> str:
-    """Returns the value of a drop because of a ``number`` of lines that other pages have."""
-    return "1 line is on other pages" if number == 1 else f"{number} lines are on other pages"
