@@ -121,7 +121,6 @@ COLUMNS = (
     {"scorers": {"a": {"type": "filter", "filter": {"type": "gopher_quality", "rules": [
         {"type": "word_count", "min_words": 50, "max_words": 100}]}}}},
     {"scorers": {"a": {"type": "filter", "filter": {"type": "fineweb_quality"}, "value": "line_punctuation"}}},
-    {"scorers": {"p": {"type": "perplexity", "path": None, "order": 3, "sample_bytes": 20000}}},
 )  # fmt: skip
 SELECTIONS = (
     {"type": "threshold", "column": "n", "min": 0.1, "max": 5.0},

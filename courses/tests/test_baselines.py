@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.data_prep.columns.kneser_ney import KneserNey
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.rows import Rows
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.scoring import score
 from headrace_courses.baselines import LstmBaseline, Ngram, training_pieces
+from headrace_courses.kneser_ney import KneserNey
 from headrace_courses.lstm import Lstm, nats_of
 from tests.train.small_models import WINDOW_TOKENS, Uniform, model_of
 

@@ -11,7 +11,6 @@ SCORERS = Kinds(
     {
         "length": "headrace.data_prep.columns.scorers:Length",
         "filter": "headrace.data_prep.columns.scorers:FilterValue",
-        "perplexity": "headrace.data_prep.columns.perplexity:Perplexity",
         "file": "headrace.data_prep.columns.scorers:FileValues",
     },
 )

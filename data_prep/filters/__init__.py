@@ -23,7 +23,6 @@ FILTERS = Kinds(
         "c4_lines": "headrace.data_prep.filters.c4.lines:C4Lines",
         "unique_lines": "headrace.data_prep.filters.unique_text:UniqueLines",
         "unique_spans": "headrace.data_prep.filters.unique_text:UniqueSpans",
-        "unique_paragraphs": "headrace.data_prep.filters.unique_text:UniqueParagraphs",
         "language": "headrace.data_prep.filters.language.identification:Language",
         "language_fasttext": "headrace.data_prep.filters.language.identification:LanguageFasttext",
         "by_language": "headrace.data_prep.filters.language.by_language:ByLanguage",

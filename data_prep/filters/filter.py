@@ -49,7 +49,7 @@ ROUTE = "language_values"
 """Metadata of a page: the entry of the values of languages by which it was judged, such as ``de_Latn``."""
 HARD_WRAPPED = "hard_wrapped"
 """Metadata of a hard-wrapped page: the rule that removed its lines, and how many of them go on in the next line."""
-REMOVED_UNITS = ("lines", "sentences", "paragraphs")
+REMOVED_UNITS = ("lines", "sentences")
 """The units of text that filters remove from documents that are kept."""
 
 

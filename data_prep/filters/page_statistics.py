@@ -14,7 +14,7 @@ FineWeb filters do, which FineWeb (Penedo et al. 2024) used:
     n-grams     of 2 to 4 words: the characters of the most frequent one times its count, so overlaps count twice;
                 of 5 to 10 words: only those that repeat earlier words, found from left to right without overlaps
 
-``ScriptStatistics`` and ``IcuStatistics`` count as datatrove does, with words of any script (text/segments.py).
+``ScriptStatistics`` counts as datatrove does, with words of any script (text/segments.py).
 
 Formulas: ``gopher_quality_filter.py`` and ``gopher_repetition_filter.py`` of datatrove 0.10.1.
 """
@@ -24,19 +24,16 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from datatrove.utils.text import PUNCTUATION_SET, TERMINAL_PUNCTUATION
 
 from headrace.data_prep.filters.filter import ratio
-from headrace.data_prep.filters.punkt import sentences_of
+from headrace.data_prep.filters.punkt import sentence_spans
+from headrace.data_prep.filters.treebank import treebank_words
 from headrace.data_prep.text.folding import composed, plain_letters
 from headrace.data_prep.text.segments import is_unspaced, word_segments
-
-if TYPE_CHECKING:
-    from nltk.tokenize import NLTKWordTokenizer
-
 
 Part = Literal["lines", "paragraphs"]
 MARKS = tuple(sorted(TERMINAL_PUNCTUATION))
@@ -168,18 +165,10 @@ def count_repeats(parts: Sequence[str]) -> tuple[int, int]:
     return len(parts) - len(counts), sum(len(part) * (number - 1) for part, number in counts.items())
 
 
-@functools.cache
-def treebank() -> "NLTKWordTokenizer":
-    """Builds nltk's word tokenizer. It is imported here, as that takes seconds and most presets do not need it."""
-    from nltk.tokenize import NLTKWordTokenizer
-
-    return NLTKWordTokenizer()
-
-
 @functools.lru_cache(maxsize=1)
 def words_of(text: str) -> list[str]:
     """Returns the words of nltk's ``word_tokenize``. The last result is kept for the next filter of the same page."""
-    return [word for sentence in sentences_of(text) for word in treebank().tokenize(sentence)]
+    return treebank_words(text, sentence_spans(text))
 
 
 class DatatroveStatistics(PageStatistics):

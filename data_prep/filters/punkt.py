@@ -44,8 +44,7 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
         from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     folder = punkt_folder(punkt_path)
-    lines = {name: (folder / name).read_text(encoding="utf-8").split("\n") for name in FILES}
-    entries = {name: [line for line in rows if line] for name, rows in lines.items()}
+    entries = {name: list(filter(None, (folder / name).read_text(encoding="utf-8").split("\n"))) for name in FILES}
     parameters = PunktParameters()
     parameters.abbrev_types = set(entries["abbrev_types.txt"])
     parameters.sent_starters = set(entries["sent_starters.txt"])
@@ -55,6 +54,13 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
     remove_time_limit()
     tokenizer = PunktSentenceTokenizer()
     tokenizer._params = parameters
+    breaks_slowly = tokenizer.text_contains_sentbreak
+
+    def breaks(context: str) -> bool:
+        word = _SURE_BREAK.fullmatch(context)
+        return (word is not None and word[1] not in _unsure_words(punkt_path)) or breaks_slowly(context)
+
+    tokenizer.text_contains_sentbreak = breaks  # type: ignore[method-assign]
     return tokenizer
 
 
@@ -90,6 +96,8 @@ def punkt_files(punkt_path: str | None) -> tuple[RawFile, ...]:
 
 
 _PLAIN_END = re.compile(r"(?<=\S[ \n])([a-z]{2,})\.[ \n]+[A-Za-z0-9]")
+_SURE_BREAK = re.compile(r"([a-z]{2,})\.[ \n]+[A-Za-z0-9]\S*")
+"""Matches a word with a point and the next token where Punkt always breaks, as ``has_sure_breaks`` explains."""
 
 
 def has_sentences(text: str, minimum: int, punkt_path: str | None = None) -> bool:
@@ -125,6 +133,11 @@ def _unsure_words(punkt_path: str | None) -> frozenset[str]:
     return frozenset(parameters.abbrev_types) | {first for first, _ in parameters.collocations}
 
 
+def sentence_spans(text: str, punkt_path: str | None = None) -> list[tuple[int, int]]:
+    """Returns where each sentence of ``text`` begins and ends."""
+    return [*punkt(punkt_path).span_tokenize(text)]
+
+
 def sentences_of(text: str, punkt_path: str | None = None) -> list[str]:
     """Returns the sentences of ``text``."""
-    return [text[start:end] for start, end in punkt(punkt_path).span_tokenize(text)]
+    return [text[start:end] for start, end in sentence_spans(text, punkt_path)]

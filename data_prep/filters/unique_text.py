@@ -2,12 +2,10 @@
 
     unique_lines    single lines, as in C4's released code
     unique_spans    spans of three sentences, as in C4's paper
-    unique_paragraphs   paragraphs, as in Dolma
 
 The MD5 of the URL decides which page keeps a line, so no site is preferred. A page without URL is ranked by its id.
 """
 
-import re
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -19,8 +17,6 @@ from headrace.data_prep.filters.punkt import has_sentences, punkt_files, sentenc
 from headrace.data_prep.filters.urls import md5_words, url_of
 from headrace.pipeline.core.settings import FilePath, Natural, Positive, settings
 from headrace.pipeline.core.stage import RawFile
-
-BLANK_LINES = re.compile(r"(\n\s*\n)")
 
 
 def page_rank(document: Document) -> "np.ndarray":
@@ -66,10 +62,11 @@ class UniqueLines(GlobalFilter):
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
         lost = set(losers.tolist())
         text = "\n".join(line for n, line in enumerate(document.text.split("\n")) if n not in lost)
+        value = "1 line is on other pages" if len(lost) == 1 else f"{len(lost)} lines are on other pages"
         if not text.strip():
-            return Drop(f"{self.type}.empty", on_other_pages(len(lost)))
+            return Drop(f"{self.type}.empty", value)
         if self.min_sentences and not has_sentences(text, self.min_sentences, self.punkt_path):
-            return Drop(f"{self.type}.sentences", on_other_pages(len(lost)))
+            return Drop(f"{self.type}.sentences", value)
         count_removed(document, self.type, len(lost))
         document.text = text
         return None
@@ -138,44 +135,3 @@ class UniqueSpans(GlobalFilter):
     def _lines(self, document: Document) -> list[list[str]]:
         """Returns the sentences of each line."""
         return [sentences_of(line, self.punkt_path) for line in document.text.split("\n")]
-
-
-@settings
-class UniqueParagraphs(GlobalFilter):
-    """Keeps the first copy of each distinct paragraph on the page whose URL has the lowest MD5.
-
-    Blank lines separate paragraphs. They are compared in lower case, with one space for any white space. Source:
-    Soldaini et al., Dolma: an open corpus of three trillion tokens for language model pretraining research, ACL 2024
-    (paragraphs once in a corpus, by a Bloom filter, which also removes a few that occur once).
-    """
-
-    explanations: ClassVar[Explanations] = {
-        "": ("Removes paragraphs of at least {min_words} words that another page has.", AS_STORED),
-        "empty": ("Drops pages whose paragraphs are all on other pages.", AS_STORED),
-    }
-    type: Literal["unique_paragraphs"] = "unique_paragraphs"
-    min_words: Positive = 10
-    """Fewest words of a paragraph that is compared. Headings and captions are often equal."""
-    rank_words: ClassVar[int] = 2
-
-    def keys(self, document: Document) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-        words = [paragraph.lower().split() for paragraph in BLANK_LINES.split(document.text)[::2]]
-        parts = [number for number, own in enumerate(words) if len(own) >= self.min_words]
-        keys = md5_words(" ".join(words[number]) for number in parts)
-        return keys, page_rank(document), np.array(parts, np.uint32)
-
-    def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
-        if not len(losers):
-            return None
-        lost, parts = set(losers.tolist()), BLANK_LINES.split(document.text)
-        text = "".join(part for number, part in enumerate(parts) if number // 2 not in lost).strip()
-        if not text:
-            return Drop(f"{self.type}.empty", on_other_pages(len(lost), "paragraph"))
-        count_removed(document, self.type, len(lost), "paragraphs")
-        document.text = text
-        return None
-
-
-def on_other_pages(number: int, unit: str = "line") -> str:
-    """Returns the value of a drop because of a ``number`` of lines (or another ``unit``) that other pages have."""
-    return f"1 {unit} is on other pages" if number == 1 else f"{number} {unit}s are on other pages"

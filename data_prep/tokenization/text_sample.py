@@ -1,5 +1,6 @@
 """A sample of documents by a hash of their ids, so that neither shards nor their order decide which ones are in it."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,11 +31,6 @@ def text_sample(shards: Sequence[Path], sample_bytes: int, counts: "Counter[str]
 
 def shards_to_read(shards: Sequence[Path], sample_bytes: int) -> list[Path]:
     """Returns as many of the ``shards`` as a sample of ``sample_bytes`` is drawn from, in the order of a hash."""
-    chosen: list[Path] = []
-    bytes_to_read = READ_FACTOR * sample_bytes
-    for shard in sorted(shards, key=lambda path: key_of("sample", path.name)):
-        if bytes_to_read <= 0:
-            break
-        chosen.append(shard)
-        bytes_to_read -= shard.stat().st_size
-    return chosen
+    ordered = sorted(shards, key=lambda path: key_of("sample", path.name))
+    before = itertools.accumulate((shard.stat().st_size for shard in ordered), initial=0)
+    return [shard for shard, size in zip(ordered, before, strict=False) if size < READ_FACTOR * sample_bytes]

@@ -17,7 +17,7 @@ PAGE = f"""<!DOCTYPE html><html lang=en><title>Mill</title><body class="a b"><na
 PLAIN = f"<p>{WORDS}<p>{WORDS}<table><tr><td>{WORDS}<td>2<tr><td>{WORDS}<td>3</table>".encode()
 SAMPLES: Mapping[str, Callable[[], object]] = {
     "text": lambda: [text(page, markdown=form) for page in (PAGE.encode(), PLAIN, "<p>1") for form in (False, True)],
-    "clean": lambda: [Cleaner(preset).all(TEXTS) for preset in ("c4", "gopher")],
+    "clean": lambda: [Cleaner(preset).all(TEXTS) for preset in ("c4", "gopher", "fineweb")],
     "near_duplicates": lambda: near_duplicates(TEXTS),
     "signatures": lambda: signatures(TEXTS),
     "language": lambda: [*map(language, TEXTS)],

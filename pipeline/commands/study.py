@@ -2,7 +2,7 @@
 
 headrace study                                  lists the studies and their arms
 headrace study cleaning --show             arms, what is held equal, the rule and the cost; starts nothing
-headrace study cleaning --seeds 3 --page study.html
+headrace study cleaning --seeds 5 --page study.html
 headrace study cleaning --size small cluster=slurm training.precision=bf16
 
 A study is a file of conf/study/, or of the folder study/ of --config-dir (docs/studies.md). Each arm is a run for each

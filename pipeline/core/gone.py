@@ -10,6 +10,7 @@ _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
 _LAYER_TERMS = "it is gone: distillation=distilbert learns the distributions and the last hidden states of a teacher"
 _LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
 _OF_LECTURES = {
+    "columns": "perplexity",
     "evaluation": "baselines copying extraction extrapolation gpt2_table in_context judgements",
     "experiment": "bart_demo electra_demo prefix_demo span_demo wikitext103",
     "finetune": "boolq cb conll2003 copa multirc own_words record superglue_rte t5_boolq t5_cb t5_cnn_dm t5_cola "

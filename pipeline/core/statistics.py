@@ -1,6 +1,7 @@
 """Values that a sample estimates with their 95 % intervals, and tests of differences between two models.
 
     a share                           ── wilson ───────────> its interval
+    a share of several seeds          ── share_interval ───> its interval, between 0 and 1
     values of several seeds           ── mean_interval ────> the interval of their mean
     right/wrong of both, item by item ── mcnemar ──────────> p-value, exact
     any value of both, item by item   ── paired_bootstrap ─> difference, 95 % interval, p-value
@@ -61,6 +62,16 @@ def mean_interval(values: Sequence[float]) -> IntervalEnds | None:
     """Returns the 95 % interval of the mean of ``values`` by Student's t; None for fewer than two."""
     half = half_width(values)
     return None if half is None else (statistics.fmean(values) - half, statistics.fmean(values) + half)
+
+
+def share_interval(shares: Sequence[float], items: int) -> IntervalEnds:
+    """Returns the 95 % interval of the mean of ``shares``, each of so many ``items``, within 0 and 1.
+
+    It is Wilson's, for the number of items that would vary as the seeds do, by Student's t (Korn and Graubard, Survey
+    Methodology 24, 1998), at most all items of all seeds.
+    """
+    share, half, number = statistics.fmean(shares), half_width(shares), float(items * len(shares))
+    return wilson(share, min(number, Z95**2 * share * (1 - share) / half**2) if half else number)
 
 
 def student_t(freedom: int) -> float:

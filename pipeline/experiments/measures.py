@@ -10,13 +10,13 @@ neighbouring pair is a step: the difference of the higher value minus the lower 
 seeds is that of Student's t. Where both arms keep the outcomes of the same items, a second interval is a bootstrap over
 these items, of their means over the seeds (core/statistics.py).
 
+    all intervals of a step below ``by``             contradicted
     ``by`` below 0, both values at chance            at chance
     all intervals of a step above ``by``             confirmed
-    all intervals of a step below ``by``             contradicted
     else, or fewer than two seeds                    undecided
 
-A claim is at chance if all its values are, whose intervals include chance or are worse; else confirmed if all steps
-are, contradicted if one is, else undecided. Any two models that guess are "not worse" than each other.
+A claim is confirmed if all steps are, contradicted if one is, else at chance if the intervals of all its values include
+chance or are worse, else undecided. Any two models that guess are "not worse" than each other.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.kinds import imported
 from headrace.pipeline.core.metrics_file import METRICS, read_metrics
-from headrace.pipeline.core.statistics import IntervalEnds, mean_interval, paired_bootstrap
+from headrace.pipeline.core.statistics import IntervalEnds, mean_interval, paired_bootstrap, share_interval
 from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.run.saved_run import AnyStage
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
@@ -278,12 +278,12 @@ def decided(claim: str, rising: Sequence[str | float], by: float, values_of: Map
     verdict = UNDECIDED
     if NO_RESULT in verdicts:
         verdict = NO_RESULT
-    elif measured and all(map(is_at_chance, measured)):
-        verdict = AT_CHANCE
     elif verdicts == {CONFIRMED}:
         verdict = CONFIRMED
     elif CONTRADICTED in verdicts:
         verdict = CONTRADICTED
+    elif measured and all(map(is_at_chance, measured)):
+        verdict = AT_CHANCE
     return ClaimVerdict(claim, by, verdict, steps)
 
 
@@ -294,14 +294,21 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
     over_seeds, over_items = mean_interval(differences), _over_items(lower[1], higher[1])
     intervals = [interval for interval in (over_seeds, over_items) if interval is not None]
     verdict = UNDECIDED
-    if by < 0 and all(not isinstance(side, float) and is_at_chance(side) for _, side in (lower, higher)):
+    if over_seeds is not None and all(high < by for _, high in intervals):
+        verdict = CONTRADICTED
+    elif by < 0 and all(not isinstance(side, float) and is_at_chance(side) for _, side in (lower, higher)):
         verdict = AT_CHANCE
     elif over_seeds is not None and all(low > by for low, _ in intervals):
         verdict = CONFIRMED
-    elif over_seeds is not None and all(high < by for _, high in intervals):
-        verdict = CONTRADICTED
     mean = statistics.fmean(differences)
     return NeighbourPair(lower[0], higher[0], mean, over_seeds, over_items, len(differences), verdict)
+
+
+def interval(by_seed: BySeed) -> IntervalEnds | None:
+    """Returns the interval of the mean over seeds; None for a single value. That of a share of items is Wilson's."""
+    values, items = [measured.value for measured in by_seed.values()], [row.items for row in by_seed.values()]
+    is_share = all(of_seed and {*of_seed.values()} <= {(0.0, 1.0), (1.0, 1.0)} for of_seed in items)
+    return share_interval(values, len(items[0])) if is_share and len(values) > 1 else mean_interval(values)
 
 
 def is_at_chance(by_seed: BySeed) -> bool:
@@ -310,7 +317,7 @@ def is_at_chance(by_seed: BySeed) -> bool:
     values = [measured.value for measured in by_seed.values()]
     if not values or len(chances) < len(values):
         return False
-    low, high = mean_interval(values) or (min(values), max(values))
+    low, high = interval(by_seed) or (min(values), max(values))
     chance, better = statistics.fmean(chances), next(iter(by_seed.values())).higher_is_better
     return (better is False or low <= chance) and (better is True or high >= chance)
 

@@ -16,7 +16,7 @@ from headrace.pipeline.command_line.result_files import Captioned, Results, Text
 from headrace.pipeline.configuration.options import studies
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.core.statistics import IntervalEnds, mean_interval
+from headrace.pipeline.core.statistics import IntervalEnds
 from headrace.pipeline.experiments.arms import DONE, NO_VALUE, ArmResult, arm_results
 from headrace.pipeline.experiments.measures import (
     AT_CHANCE,
@@ -27,6 +27,7 @@ from headrace.pipeline.experiments.measures import (
     Measured,
     decided,
     difference,
+    interval,
     is_at_chance,
 )
 from headrace.pipeline.experiments.study_file import SizeName, Study, StudyArm, arm_plans, parts_of, read_study
@@ -120,11 +121,11 @@ class Findings:
 
     def _cell(self, arm: str, measure: str) -> str:
         measured = self.measured(arm, measure)
-        values = [value.value for value in measured.values()]
-        if not values:
+        if not measured:
             return NO_VALUE
         mark = f" {AT_CHANCE}" if is_at_chance(measured) else ""
-        return decimal(statistics.fmean(values), 4) + _ends(mean_interval(values), " [{}]") + mark
+        mean = statistics.fmean(value.value for value in measured.values())
+        return decimal(mean, 4) + _ends(interval(measured), " [{}]") + mark
 
     def verdicts_table(self) -> TextTable:
         """Returns a row for each step of each claim, with its intervals and the verdict on the claim."""
@@ -181,9 +182,9 @@ class Findings:
             benchmark, dot, metric = source.partition("@")[0].partition(".")
             rows = metrics.setdefault(SHOTS.sub("", benchmark) + dot + metric, [])
             for arm in arms:
-                if values := [measured.value for measured in self.measured(arm, measure).values()]:
-                    mean = statistics.fmean(values)
-                    rows.append(Interval(arm, measure, mean, *(mean_interval(values) or (mean, mean)), "*"))
+                if by_seed := self.measured(arm, measure):
+                    mean = statistics.fmean(measured.value for measured in by_seed.values())
+                    rows.append(Interval(arm, measure, mean, *(interval(by_seed) or (mean, mean)), "*"))
         claims = [
             Interval(step.pair, "difference", step.difference, *step.over_seeds, mark)
             for verdict in self.decisions

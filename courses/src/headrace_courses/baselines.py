@@ -3,7 +3,7 @@
     training rows ── n-gram counts | a small LSTM ──┐
     held-out documents ─────────────────────────────┴──> their losses, and that of the run's model on the same tokens
 
-All predict the same tokens after the same spans (data_prep/columns/kneser_ney.py, lstm.py).
+All predict the same tokens after the same spans (kneser_ney.py, lstm.py).
 """
 
 import abc
@@ -15,7 +15,6 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headrace.data_prep.columns.kneser_ney import KneserNey
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, PositiveNumber, Seed, settings
 from headrace.train.data.order import Order
@@ -27,6 +26,7 @@ from headrace.train.evaluation.metrics import bits, losses, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer
 from headrace.train.parts import StackName
+from headrace_courses.kneser_ney import KneserNey
 
 WHERE = "evaluation.benchmarks"
 NgramOrder = Annotated[int, Field(ge=1, le=9)]

@@ -14,7 +14,7 @@ from datatrove.data import Document
 from pyarrow import parquet
 
 from headrace.data_prep.column import Column, Columns, column_stage
-from headrace.data_prep.columns.perplexity import Perplexity, WordNgrams
+from headrace.data_prep.columns import AnyScorer
 from headrace.data_prep.columns.scorer import has_value, read_values, values_array, values_or_none
 from headrace.data_prep.columns.scorers import FileValues, FilterValue, Length
 from headrace.data_prep.filters import AnyFilter
@@ -41,7 +41,7 @@ FILTERS: list[AnyFilter] = [
 ]  # fmt: skip
 
 
-def scores(scorer: Length | FilterValue | Perplexity, folder: Path) -> list[list[float | str]]:
+def scores(scorer: AnyScorer, folder: Path) -> list[list[float | str]]:
     unique = unique_documents(folder / "unique" / "u", TEXTS)
     column = run_here(Column(column="x", scorer=scorer), {"unique": unique}, folder / "column" / "c")
     assert column.counts["documents"] == 6
@@ -88,21 +88,8 @@ def test_languages_are_those_that_the_filter_stores(identifier: Language | Langu
     assert (expected["language"][0][0], expected["language"][2][0]) == ("en", "de")
 
 
-def test_perplexity_of_a_file_and_of_the_documents(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("the mill turns\nin the river\n")
-    given = scores(Perplexity(path=str(tmp_path / "text.txt")), tmp_path / "given")
-    model = WordNgrams.of(["the mill turns", "in the river"], 3)
-    assert given[0][0] == model.perplexity(TEXTS[0][0])
-    assert all(math.isnan(float(value)) for value in (given[0][1], given[2][2])), "texts without words"
-    own = WordNgrams.of([text for texts in TEXTS for text in texts], 2)
-    found = scores(Perplexity(order=2), tmp_path / "own")
-    assert [found[0][0], found[2][0]] == [own.perplexity(TEXTS[0][0]), own.perplexity(TEXTS[2][0])]
-    one_line = scores(Perplexity(path=str(tmp_path / "text.txt"), sample_bytes=1), tmp_path / "short")
-    assert one_line[0][0] == WordNgrams.of(["the mill turns"], 3).perplexity(TEXTS[0][0])
-
-
 def test_a_missing_file_is_refused_by_a_run_and_not_when_settings_are_read(tmp_path: Path) -> None:
-    scorer = decode(Perplexity, {"type": "perplexity", "path": str(tmp_path / "none.txt")})
+    scorer = decode(FileValues, {"type": "file", "path": str(tmp_path / "none.txt"), "value": "score"})
     with pytest.raises(ConfigError, match=r"columns\.scorers\.path: there is no file .*none\.txt"):
         scorer.raw_files()
 

@@ -214,7 +214,6 @@ def test_every_filter_of_the_union_is_tried() -> None:
         "one_page_per_url",
         "unique_lines",
         "unique_spans",
-        "unique_paragraphs",
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import GlobalFilter
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
-from headrace.data_prep.filters.unique_text import UniqueLines, UniqueParagraphs, UniqueSpans
+from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
 from headrace.pipeline.core.artifact import TaskOutput
 
 MEMORY_BYTES = 2000
@@ -149,34 +149,3 @@ def test_span_losers_need_sentences(minimum) -> None:
     pages = [page(shared, first), page(shared + "\nSun shone.", second)]
     drop = None if minimum == 1 else Drop("unique_spans.sentences", "1")
     assert apply(UniqueSpans(min_sentences=minimum), [pages]) == [[None, drop]]
-
-
-PARAGRAPHS = ["A\n b", "a B", "C c", "d", "D", " e\te ", "E E"]
-
-
-@given(
-    pages=st.lists(st.lists(st.sampled_from(PARAGRAPHS), min_size=1, max_size=5), min_size=1, max_size=5),
-    urls=st.permutations([f"u{n}" for n in range(5)]),
-    min_words=st.integers(1, 2),
-)
-@settings(max_examples=60)
-def test_paragraphs_are_those_of_a_set(pages, urls, min_words) -> None:
-    """The pages are visited by MD5 of their URL, and a set has the paragraphs that were there before."""
-    documents = [page("\n \n".join(paragraphs), urls[n], n) for n, paragraphs in enumerate(pages)]
-    drops = apply(UniqueParagraphs(min_words=min_words), [documents[:2], documents[2:]], buckets=2)
-    seen, expected = set(), {}
-    for n in sorted(range(len(pages)), key=lambda n: hashlib.md5(urls[n].encode()).hexdigest()):
-        expected[n] = []
-        for paragraph in pages[n]:
-            words = tuple(paragraph.lower().split())
-            if len(words) < min_words or words not in seen:
-                expected[n].append(words)
-            seen.add(words)
-    for n, drop in enumerate([*drops[0], *drops[1]]):
-        rest = [tuple(paragraph.lower().split()) for paragraph in documents[n].text.split("\n \n")]
-        assert ([] if drop else rest) == expected[n]
-        lost = len(pages[n]) - len(expected[n])
-        if drop:
-            assert drop.rule == "unique_paragraphs.empty"
-        else:
-            assert documents[n].metadata.get("removed_paragraphs", {}) == ({"unique_paragraphs": lost} if lost else {})

@@ -33,10 +33,10 @@ from tests.stage_run import run_here
 COLUMNS = [
     "+columns.scorers.characters={type: length}",
     "+columns.scorers.language={type: filter, filter: {type: language}, value: language}",
-    "+columns.scorers.perplexity={type: perplexity, order: 2}",
+    "+columns.scorers.word_length={type: filter, filter: {type: gopher_quality}, value: word_length}",
 ]
 RULES = (
-    "selection.rules=[{type: threshold, column: characters, min: 1}, {type: share, column: perplexity, share: 0.6},"
+    "selection.rules=[{type: threshold, column: characters, min: 1}, {type: share, column: word_length, share: 0.6},"
     " {type: copies, column: characters, otherwise: 2.5, seed: 4}]"
 )
 
@@ -95,7 +95,7 @@ def test_without_columns_no_address_changes(corpus: Corpus) -> None:
     before = {step.name: step.address for step in planned(corpus.folder, overrides(corpus.folder, "none")).steps}
     now = {step.name: step.address for step in corpus.steps}
     assert [name for name in before if before[name] != now[name]] == ["packed"]
-    other_rules = RULES.replace("perplexity", "characters")
+    other_rules = RULES.replace("word_length", "characters")
     changed = planned(corpus.folder, [*overrides(corpus.folder, "none"), *COLUMNS[:2], other_rules])
     other = {step.name: step.address for step in changed.steps}
     assert {name for name in other if other[name] != now[name]} == {"selected", "packed"}
@@ -103,13 +103,13 @@ def test_without_columns_no_address_changes(corpus: Corpus) -> None:
 
 def test_why_says_values_and_copies(corpus: Corpus) -> None:
     unique = corpus.artifact("unique")
-    values = [read_values(columns_in(whole(corpus.steps))["perplexity"], shard) for shard in range(2)]
+    values = [read_values(columns_in(whole(corpus.steps))["word_length"], shard) for shard in range(2)]
     for identity, copies in copies_of(corpus).items():
         facts = corpus.why(identity)
         shard = int(identity.startswith(corpus.second))
         row = [d.id for d in read_documents(unique.shard("documents", shard, "jsonl.zst"))].index(identity)
         measured = values[shard][row]
-        assert dict(facts)["column perplexity"] == ("none" if np.isnan(measured) else f"{measured:g}")
+        assert dict(facts)["column word_length"] == ("none" if np.isnan(measured) else f"{measured:g}")
         shown = dict(facts)["copies"]
         assert shown == str(copies) if copies else shown.startswith("0, not selected by ")
         assert len([fact for name, fact in facts if name == "row" and " from " in fact]) >= copies
@@ -131,7 +131,7 @@ def test_a_forgotten_document_loses_all_copies(corpus: Corpus) -> None:
     none = next(identity for identity, number in copies.items() if not number and ":10" not in identity)
     fates = forgetting.fates_of(corpus.steps, [several, none])
     facts = list(forgetting.fate_facts(corpus.steps, fates))
-    assert ("row", "none: not selected by share.perplexity") in facts
+    assert ("row", "none: not selected by share.word_length") in facts
     again = forgetting.without(corpus.run, fates)
     made = run_with(corpus.folder, [*corpus.overrides, f"packing.forget={again.config.packing.forget}"])
     rows = rows_by_document(made)
@@ -178,17 +178,17 @@ def test_inspect_refuses(corpus: Corpus, stage: str, score: str, around: str, me
 
 
 def test_thresholds_keep_the_shares_that_they_say(corpus: Corpus) -> None:
-    column = columns_in(whole(corpus.steps))["perplexity"]
+    column = columns_in(whole(corpus.steps))["word_length"]
     values = [value for shard in range(2) for value in read_values(column, shard).tolist()]
     numbers = [value for value in values if not math.isnan(value)]
-    printed = dict(threshold_facts(corpus.run, "column.perplexity", "3.5"))
+    printed = dict(threshold_facts(corpus.run, "column.word_length", "3.5"))
     assert printed["documents"] == f"{len(values)}, {len(values) - len(numbers)} of them without a value"
     assert len(printed) == 2 + len(PERCENTS_KEPT)
     for percent in PERCENTS_KEPT:
         rules = re.findall(r"(min|max)=(\S+): (\d+) \((\S+)%\)", printed[f"share {percent} %"])
         assert [name for name, *_ in rules] == ["min", "max"]
         for name, limit, kept, share in rules:
-            rule = decode(Threshold, {"type": "threshold", "column": "perplexity", name: float(limit)})
+            rule = decode(Threshold, {"type": "threshold", "column": "word_length", name: float(limit)})
             assert int(kept) == rule.factors(np.array(numbers)).sum() >= percent / 100 * len(numbers)
             fewer = [value for value in numbers if (value > float(limit) if name == "min" else value < float(limit))]
             assert len(fewer) < percent / 100 * len(numbers)
@@ -200,9 +200,9 @@ def test_thresholds_keep_the_shares_that_they_say(corpus: Corpus) -> None:
 @pytest.mark.parametrize(
     ("column", "at", "message"),
     [
-        ("column.perplexty", "", "RULE: the run has computed no column 'perplexty'; did you mean 'perplexity'"),
+        ("column.word_lenght", "", "RULE: the run has computed no column 'word_lenght'; did you mean 'word_length'"),
         ("column.language", "", "RULE: the column 'language' holds texts; name one of numbers"),
-        ("column.perplexity", "high", "--at: must be a number"),
+        ("column.word_length", "high", "--at: must be a number"),
     ],
 )
 def test_thresholds_refuses(corpus: Corpus, column: str, at: str, message: str) -> None:
@@ -223,7 +223,7 @@ def test_export_has_the_columns(corpus: Corpus, tmp_path: Path) -> None:
     assert len(rows) == artifacts["unique"].counts["kept"]
     for row in rows:
         assert row["columns.characters"] == len(row["text"])
-        assert (row["columns.perplexity"] is None) == (not row["text"])
+        assert (row["columns.word_length"] is None) == (not row["text"])
 
 
 def test_the_report_shows_columns_and_selection(corpus: Corpus, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_the_report_shows_columns_and_selection(corpus: Corpus, tmp_path: Path) 
     page = run_here(stage, inputs, tmp_path / "report" / "r").path("report.html").read_text(encoding="utf-8")
     kept = sum(map(bool, copies_of(corpus).values()))
     assert f"{kept} of {len(copies_of(corpus))} unique documents are trained on" in page
-    for part in ("column-perplexity", "<h3>language</h3>", "share.perplexity"):
+    for part in ("column-word_length", "<h3>language</h3>", "share.word_length"):
         assert part in page
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from headrace.pipeline.core.statistics import mean_interval
-from headrace.pipeline.experiments.measures import Measured, decided, difference
+from headrace.pipeline.core.statistics import mean_interval, wilson
+from headrace.pipeline.experiments.measures import Measured, decided, difference, interval
 
 
 def of(*values: float, **more) -> dict[int, Measured]:
@@ -64,11 +64,13 @@ def test_a_difference_is_paired_by_seed_and_has_no_chance():
     [
         ((0.49, 0.51, 0.52), (0.50, 0.53, 0.49), True, "at chance"),
         ((0.49, 0.51, 0.52), (0.71, 0.70, 0.72), True, "confirmed"),
-        ((5.5, 5.6, 5.7), (6.0, 6.1, 6.3), False, "at chance"),
+        ((5.5, 5.6, 5.7), (5.4, 5.7, 5.8), False, "at chance"),
+        ((5.5, 5.6, 5.7), (6.0, 6.1, 6.3), False, "confirmed"),
+        ((0.52, 0.53, 0.52), (0.39, 0.40, 0.38), True, "contradicted"),
         ((0.2, 0.3, 0.25), (0.6, 0.62, 0.61), None, "confirmed"),
     ],
 )
-def test_values_that_are_all_at_chance_decide_nothing(first, second, higher_is_better, verdict):
+def test_values_that_are_all_at_chance_count_by_their_difference(first, second, higher_is_better, verdict):
     chance = 5.0 if first[0] > 1 else 0.5
     found = {"a": of(*first, chance=chance, higher_is_better=higher_is_better)}
     found["b"] = of(*second, chance=chance, higher_is_better=higher_is_better)
@@ -92,6 +94,25 @@ def test_two_values_at_chance_are_not_confirmed_as_not_worse(rising, by, verdict
     found = {name: of(*each, chance=0.5, higher_is_better=True) for name, each in values.items()}
     decision = decided("", rising, by, found)
     assert (decision.verdict, [step.verdict for step in decision.steps]) == (verdict, steps)
+
+
+@pytest.mark.parametrize(
+    ("right", "n"),
+    [((1.0, 1.0, 0.8), None), ((0.0, 0.0, 0.0), 30), ((1.0, 1.0, 1.0), 30), ((0.5, 0.5, 0.5), 30)],
+)
+def test_the_interval_of_a_share_stays_within_0_and_1(right, n):
+    """Of equal seeds it is Wilson's of all items; else it is that of as many as vary so."""
+    by_seed = {
+        seed: Measured(share, items={str(item): (float(item < 10 * share), 1.0) for item in range(10)})
+        for seed, share in enumerate(right)
+    }
+    low, high = interval(by_seed)
+    assert 0 <= low < high <= 1
+    if n:
+        assert (low, high) == wilson(right[0], n)
+    else:
+        assert low < wilson(np.mean(right), 30)[0]
+    assert interval(of(*right)) == mean_interval(right), "without items it may be any number"
 
 
 def with_items(values: list[float], shift: float) -> dict[int, Measured]:

@@ -8,7 +8,6 @@ import pytest
 
 from headrace.data_prep.column import Column
 from headrace.data_prep.columns import AnyScorer
-from headrace.data_prep.columns.perplexity import Perplexity
 from headrace.data_prep.columns.scorers import FilterValue, Length
 from headrace.data_prep.filters.language.identification import LanguageFasttext
 from headrace.pipeline.report import documents_section
@@ -44,7 +43,7 @@ def test_texts_and_missing_values(tmp_path: Path) -> None:
     assert (found.texts[0].name, found.texts[0].count) == ("en", 52)
     assert found.without_value == 1
     assert (found.figure, found.deciles) == (None, [])
-    assert shown(Perplexity(order=2), tmp_path / "b").without_value == 1
+    assert shown(FilterValue(filter=LanguageFasttext(), value="language_score"), tmp_path / "b").without_value == 1
 
 
 def test_every_value_is_in_one_bar() -> None:

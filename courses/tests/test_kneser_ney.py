@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from headrace.data_prep.columns.kneser_ney import FALLBACK, KneserNey, discounts_of
+from headrace_courses.kneser_ney import FALLBACK, KneserNey, discounts_of
 
 VOCABULARY, ORDER = 12, 4
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from headrace.data_prep.columns.kneser_ney import KneserNey
 from headrace.data_prep.columns.scorer import Scorer, Scoring
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.filters.filter import require_file, user_file
@@ -28,6 +27,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.text_files import read_lines
+from headrace_courses.kneser_ney import KneserNey
 
 OTHERS = 2
 """The ids besides those of known words: the mark that begins a text, and unknown words."""

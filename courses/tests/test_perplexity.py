@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.data_prep.columns.perplexity import WordNgrams
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.errors import ConfigError
+from headrace_courses.perplexity import Perplexity, WordNgrams
+from tests.data_prep.columns.test_scorers import TEXTS, scores
 
 PAD, MARK = "<pad>", "<s>"
 
@@ -94,3 +95,16 @@ def test_order_of_the_texts_and_a_saved_file_change_nothing(tmp_path: Path) -> N
 def test_texts_without_words_are_refused() -> None:
     with pytest.raises(ConfigError, match="hold no word"):
         WordNgrams.of(["", "..."], 3)
+
+
+def test_perplexity_of_a_file_and_of_the_documents(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the mill turns\nin the river\n")
+    given = scores(Perplexity(path=str(tmp_path / "text.txt")), tmp_path / "given")
+    model = WordNgrams.of(["the mill turns", "in the river"], 3)
+    assert given[0][0] == model.perplexity(TEXTS[0][0])
+    assert all(math.isnan(float(value)) for value in (given[0][1], given[2][2])), "texts without words"
+    own = WordNgrams.of([text for texts in TEXTS for text in texts], 2)
+    found = scores(Perplexity(order=2), tmp_path / "own")
+    assert [found[0][0], found[2][0]] == [own.perplexity(TEXTS[0][0]), own.perplexity(TEXTS[2][0])]
+    one_line = scores(Perplexity(path=str(tmp_path / "text.txt"), sample_bytes=1), tmp_path / "short")
+    assert one_line[0][0] == WordNgrams.of(["the mill turns"], 3).perplexity(TEXTS[0][0])
