@@ -60,7 +60,7 @@ def count_pairs(words: NDArray[np.int64], count: int, pairs: NDArray[np.int64], 
 @kernel_in_place
 def _pair(words: NDArray[np.int64], index: int) -> int:
     """Returns the hash of a word and the one before it, never 0."""
-    return ((words[index - 1] ^ words[index] * 3) * HASH_PRIME & HASH_MASK) | 1
+    return int(((words[index - 1] ^ words[index] * 3) * HASH_PRIME & HASH_MASK) | 1)
 
 
 SMALL = np.arange(0x80)

@@ -377,7 +377,7 @@ def _candidate(
     best = np.argmax(scores)
     most, part = max(scores[best], 1), share(sums[best, C.characters], sums[0, C.characters])
     around = scores.copy()
-    around_best(scan, best, around, inside)
+    around_best(scan, int(best), around, inside)
     begin = end = first = last = -1
     for index in range(count):
         if inside[blocks[index]] > 0:
