@@ -112,8 +112,7 @@ def features(
     """Returns the features of the blocks ``order``: (blocks, FEATURES), -MOST to MOST, each feature's side by side.
 
     Args:
-        scan: a page that was read.
-        order: the numbers of its blocks, in the order of the document.
+        scan, order: a page that was read, and the numbers of its blocks, in the order of the document.
         hashes, scores: the lexicon.
         kinds: the kinds of the page (page_facts.py).
         pairs: the pairs of words in what the page says of itself (``pair_set``).
