@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data.labelled_pages import WORD, LabelledPage, labelled_pages, squeezed
+from headrace.data_prep.extraction.features import MOST
 from headrace.data_prep.extraction.model import (
     ALL_LEAVES,
     ARRAYS,
@@ -43,7 +44,6 @@ from headrace.data_prep.extraction.model import (
     feature_rows,
     judged,
 )
-from headrace.data_prep.extraction.places import MOST
 from headrace.data_prep.extraction.scan import TOKEN_ELEMENT, TOKEN_HASH, B, E, R
 from headrace.data_prep.kernel import kernel
 from headrace.pipeline.core.errors import ConfigError, HeadraceError

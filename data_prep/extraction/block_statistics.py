@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.markup import HASH_MASK, HASH_PRIME, HASH_START, NUMBER, PURPOSES, numbers
-from headrace.data_prep.extraction.scan import FLAG, TOKEN_ELEMENT, TOKEN_HASH, B, E, R, Scan
+from headrace.data_prep.extraction.scan import FLAG, TOKEN_ELEMENT, TOKEN_HASH, E, R, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 
@@ -32,56 +32,45 @@ def pair_set(summaries: tuple[str, str, str]) -> NDArray[np.int64]:
 
 @kernel
 def _set_of(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    slots = int64(2)
-    while slots <= text.size:
+    words, ignored, slots = np.empty(text.size // 2 + 2, np.int64), np.zeros(len(C), np.int64), int64(2)
+    while slots <= text.size // 2:  # a word and what ends it have two bytes at least
         slots *= 2
-    pairs, at = np.zeros((slots, 2), np.int64), int64(0)
+    pairs = np.zeros((slots, 2), np.int64)
     for number in range(ends.size):
-        before = int64(0)
-        while at < ends[number]:
-            at, word = next_word(text, at, ends[number])
-            if word and before:
-                pair = pair_of(before, word)
-                slot = slot_of(pairs, pair)
-                pairs[slot, 0] = pair
-                pairs[slot, 1] |= 1 << number
-            before = word if word else before
+        _, _, count = read_text(text, ends[number - 1] if number else 0, ends[number], words, ignored)
+        for index in range(1, count):
+            pair = _pair(words, index)
+            slot = _slot_of(pairs, pair)
+            pairs[slot, 0] = pair
+            pairs[slot, 1] |= 1 << number
     return pairs
 
 
 @kernel_in_place
-def pair_of(before: int, word: int) -> int:
-    """Returns the hash of two words, never 0."""
-    return ((before ^ word * 3) * HASH_PRIME & HASH_MASK) | 1
+def count_pairs(words: NDArray[np.int64], count: int, pairs: NDArray[np.int64], row: NDArray[np.int64]) -> None:
+    """Writes to ``row`` the pairs of ``words``, and those that the page says of itself (``pair_set``)."""
+    title = description = data = int64(0)
+    for index in range(1, count):
+        texts = pairs[_slot_of(pairs, _pair(words, index)), 1]
+        title, description, data = title + (texts & 1), description + (texts >> 1 & 1), data + (texts >> 2)
+    row[C.pairs] = max(count - 1, 0)
+    row[C.in_title], row[C.in_description], row[C.in_data] = title, description, data
 
 
-SMALL = np.arange(0x100)
-"""The bytes of words in small letters; 0 for those between words, and for those of characters that are words."""
+@kernel_in_place
+def _pair(words: NDArray[np.int64], index: int) -> int:
+    """Returns the hash of a word and the one before it, never 0."""
+    return int(((words[index - 1] ^ words[index] * 3) * HASH_PRIME & HASH_MASK) | 1)
+
+
+SMALL = np.arange(0x80)
+"""The ASCII characters of words in small letters; 0 for those between words."""
 SMALL[0x41:0x5B] += 0x20
-SMALL[[*range(0x30), *range(0x3A, 0x41), *range(0x5B, 0x61), *range(0x7B, 0x80), *range(0xE0, 0x100)]] = 0
+SMALL[[*range(0x30), *range(0x3A, 0x41), *range(0x5B, 0x61), *range(0x7B, 0x80)]] = 0
 
 
 @kernel_in_place
-def next_word(text: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
-    """Returns the offset after the word that begins at or after ``at``, and its hash; 0 if there is none."""
-    while at < end and SMALL[text[at]] == 0 and text[at] < 0xE0:
-        at += 1
-    if at >= end:
-        return at, int64(0)
-    word = int64(HASH_START)
-    if text[at] >= 0xE0:
-        end = min(at + (3 if text[at] < 0xF0 else 4), end)
-        for index in range(at, end):
-            word = (word ^ int64(text[index])) * HASH_PRIME & HASH_MASK
-        return end, word
-    while at < end and SMALL[text[at]] != 0:
-        word = (word ^ SMALL[text[at]]) * HASH_PRIME & HASH_MASK
-        at += 1
-    return at, word
-
-
-@kernel_in_place
-def slot_of(pairs: NDArray[np.int64], pair: int) -> int:
+def _slot_of(pairs: NDArray[np.int64], pair: int) -> int:
     """Returns the slot of ``pair`` in a hash set, or the free one where it would stand."""
     slot = pair & (pairs.shape[0] - 1)
     while pairs[slot, 0] != 0 and pairs[slot, 0] != pair:
@@ -107,59 +96,69 @@ LIST_SYMBOLS = (0x7C, 0xBB, 0xAB, 0xB7, 0x2022, 0x203A, 0x2039, 0x2192, 0x3E, 0x
 """Symbols of menus and footers: | » « · • › ‹ → > © ▸ ×."""
 NO_END, SENTENCE_END, COLON_END = range(3)
 KINDS: NDArray[np.int64] = np.zeros(0x80, np.int64)
-"""The kinds of ASCII characters, as bits: digit, capital, comma, list symbol, mark that ends a sentence at a space."""
+"""The kinds of ASCII characters, as bits: digit, capital, comma, symbol, end of a sentence at a space, line feed."""
 for _bit, _characters in enumerate(
-    (range(0x30, 0x3A), range(0x41, 0x5B), COMMA_MARKS, LIST_SYMBOLS, (0x2E, 0x21, 0x3F))
+    (range(0x30, 0x3A), range(0x41, 0x5B), COMMA_MARKS, LIST_SYMBOLS, (0x2E, 0x21, 0x3F), (0x0A,))
 ):
     KINDS[[_one for _one in _characters if _one < 0x80]] |= 1 << _bit
 
 
 @kernel_in_place
-def text_statistics(text: NDArray[np.uint8], start: int, end: int, row: NDArray[np.int64]) -> tuple[int, int]:
-    """Adds to ``row`` the statistics of the text from ``start`` to ``end``, without links and pairs.
+def read_text(
+    text: NDArray[np.uint8], start: int, end: int, hashes: NDArray[np.int64], row: NDArray[np.int64]
+) -> tuple[int, int, int]:
+    """Writes to ``row`` the statistics of the text from ``start`` to ``end``, without links and pairs, and writes the
+    ``hashes`` of its words.
 
-    Returns how it ends, NO_END, SENTENCE_END or COLON_END, and its hash.
+    Returns how it ends, NO_END, SENTENCE_END or COLON_END, its hash, and the number of words. Nearly all of it is done
+    without branches, because no processor foresees where a word ends.
     """
-    in_word, last, at, value = False, int64(0), int64(start), int64(HASH_START)
-    characters = words = wide = digits = capitals = commas = symbols = sentences = lines = int64(0)
+    in_word, last, at, value = int64(0), int64(0), int64(start), int64(HASH_START)
+    characters = units = wide = digits = capitals = commas = symbols = sentences = lines = int64(0)
+    count, word = int64(0), int64(HASH_START)
     while at < end:
         byte = int64(text[at])
         value = (value ^ byte) * HASH_PRIME & HASH_MASK
         at += 1
-        if byte <= 0x20:
-            lines += byte == 0x0A
-            in_word = False
-            continue
-        words += not in_word
-        in_word = True
-        characters += 1
-        last = byte
         if byte < 0x80:
-            kind = KINDS[byte]
+            kind, is_text, small = KINDS[byte], int64(byte > 0x20), SMALL[byte]
+            units += is_text & ~in_word
+            in_word = is_text
+            characters += is_text
+            last = byte if is_text else last
             digits += kind & 1
             capitals += kind >> 1 & 1
             commas += kind >> 2 & 1
             symbols += kind >> 3 & 1
+            lines += kind >> 5
             sentences += kind >> 4 & (at >= end or text[at] <= 0x22)
+            hashes[count] = word
+            count += int64(small == 0) & int64(word != HASH_START)
+            word = (word ^ small) * HASH_PRIME & HASH_MASK if small else int64(HASH_START)
             continue
         last, size = _point(text, at - 1)
         value = (value ^ last) * HASH_PRIME & HASH_MASK
-        at += size - 1
+        units += 1 - in_word
+        in_word = int64(1)
+        characters += 1
         wide += 0x2E80 <= last < 0xD7B0 or 0x0E00 <= last < 0x0F00 or 0x1000 <= last < 0x10A0 or last >= 0x20000
         capitals += 0xC0 <= last <= 0xDE or 0x0410 <= last <= 0x042F or 0x0391 <= last <= 0x03A9
         commas += last in COMMA_MARKS
         symbols += last in LIST_SYMBOLS
         sentences += last in SENTENCE_MARKS
-    row[C.characters] += characters
-    row[C.units] += words + wide // 2
-    row[C.digits] += digits
-    row[C.capitals] += capitals
-    row[C.commas] += commas
-    row[C.symbols] += symbols
-    row[C.sentences] += sentences
-    row[C.lines] += lines
-    row[C.blocks] += 1
-    return SENTENCE_END if last in LAST_MARKS else COLON_END if last in COLONS else NO_END, value
+        if size > 2 and word != HASH_START:
+            hashes[count], count, word = word, count + 1, int64(HASH_START)
+        for index in range(at - 1, min(at - 1 + size, end)):
+            word = (word ^ int64(text[index])) * HASH_PRIME & HASH_MASK
+        if size > 2:
+            hashes[count], count, word = word, count + 1, int64(HASH_START)
+        at += size - 1
+    if word != HASH_START:
+        hashes[count], count = word, count + 1
+    row[C.characters], row[C.units], row[C.digits], row[C.capitals] = characters, units + wide // 2, digits, capitals
+    row[C.commas], row[C.symbols], row[C.sentences], row[C.lines] = commas, symbols, sentences, lines
+    row[C.blocks] = 1
+    return SENTENCE_END if last in LAST_MARKS else COLON_END if last in COLONS else NO_END, value, count
 
 
 @kernel_in_place
@@ -173,24 +172,6 @@ def _point(text: NDArray[np.uint8], at: int) -> tuple[int, int]:
     for index in range(1, size):
         point = point << 6 | int64(text[at + index]) & 0x3F
     return point, size
-
-
-@kernel_in_place
-def count_pairs(
-    text: NDArray[np.uint8], start: int, end: int, pairs: NDArray[np.int64], row: NDArray[np.int64]
-) -> None:
-    """Adds to ``row`` the pairs of words of a text, and those that the page says of itself (``pair_set``)."""
-    before, at = int64(0), int64(start)
-    while at < end:
-        at, word = next_word(text, at, end)
-        if word and before:
-            pair = pair_of(before, word)
-            row[C.pairs] += 1
-            texts = pairs[slot_of(pairs, pair), 1]
-            row[C.in_title] += texts & 1
-            row[C.in_description] += texts >> 1 & 1
-            row[C.in_data] += texts >> 2
-        before = word if word else before
 
 
 ELEMENT_LANDMARKS = (
@@ -212,6 +193,19 @@ for _name, _same in SAME_LANDMARK.items():
 FAR = 99
 """The distance to a landmark that does not enclose the block."""
 KEYWORDS = len(PURPOSES)
+GROUPS = "div p li td th h1 h2 h3 h4 h5 h6 dt dd pre blockquote figcaption summary a span article section"
+"""Elements that are distinguished, numbered from 1; 0 is every other element."""
+GROUP_OF = np.zeros(len(NUMBER), np.int64)
+for _index, _number in enumerate(numbers(GROUPS)):
+    GROUP_OF[_number] = _index + 1
+for _number in numbers("listing xmp"):
+    GROUP_OF[_number] = GROUP_OF[NUMBER["pre"]]
+READABLE_CHARACTERS = 25
+"""The least characters of a block that counts for the reading score of the elements around it."""
+LONG_UNITS = 15
+"""Words of a block that is a paragraph, if it ends like a sentence."""
+SUMMARY_PAIRS = 4
+"""More pairs of words than this, most of them in the description or the linked data, make a block one of a summary."""
 PATH_LEVELS = 8
 """Elements that count for a path."""
 
@@ -222,41 +216,55 @@ def share(part: int, whole: int) -> int:
     return part * 1000 // whole if whole > 0 else 0
 
 
-@kernel
-def element_sums(scan: Scan, order: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the sums of the statistics ``rows`` of the blocks in each element: (elements, counts)."""
-    sums = np.zeros((scan.registers[R.elements], len(C)), np.int64)
-    for index in range(order.size):
-        add(sums, scan.records[order[index], B.element], rows, index)
-    for element in range(scan.registers[R.elements] - 1, 0, -1):
+@kernel_in_place
+def element_sums(scan: Scan, blocks: NDArray[np.int64], rows: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
+    """Adds the statistics ``rows`` of ``blocks``, which are their elements, to the ``sums`` of all elements around:
+    (elements, counts)."""
+    for index in range(blocks.size):
+        add(sums, blocks[index], rows, index)
+    for element in range(sums.shape[0] - 1, 0, -1):
         if sums[element, C.blocks]:
             add(sums, scan.records[element, E.parent], sums, element)
-    return sums
 
 
-@kernel
-def element_scores(scan: Scan, hashes: NDArray[np.int32], scores: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Returns the sum of the lexicon's scores of the tokens of each element. ``hashes`` is a table of hashes."""
-    totals = np.zeros(scan.registers[R.elements], np.int64)
+@kernel_in_place
+def add(sums: NDArray[np.int64], to: int, rows: NDArray[np.int64], index: int) -> None:
+    """Adds a row of ``rows`` to one of ``sums``."""
+    for column in range(len(C)):
+        sums[to, column] += rows[index, column]
+
+
+@kernel_in_place
+def read_tokens(
+    scan: Scan, hashes: NDArray[np.int32], scores: NDArray[np.int8], lexicon: NDArray[np.int64],
+    first: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Writes the sum of the lexicon's scores of the tokens of each element, and the hash of its first token.
+    ``hashes`` is a table of hashes."""
     for token in range(scan.registers[R.tokens]):
         element, value = scan.tokens[token, TOKEN_ELEMENT], scan.tokens[token, TOKEN_HASH]
+        if element >= first.size:
+            continue
+        first[element] = first[element] or value
         slot = value & (hashes.size - 1)
         while hashes[slot] != 0 and hashes[slot] != value:
             slot = (slot + 1) & (hashes.size - 1)
-        if hashes[slot] != 0 and element < totals.size:
-            totals[element] += scores[slot]
-    return totals
+        if hashes[slot] != 0:
+            lexicon[element] += scores[slot]
 
 
-@kernel
-def landmark_distances(scan: Scan) -> NDArray[np.uint8]:
-    """Returns how far each element is inside the nearest landmark of each kind: (elements, landmarks). FAR: not inside
-    one."""
-    kinds = HIDDEN_LANDMARK + 1 + KEYWORDS
-    distances = np.full((scan.registers[R.elements], kinds), FAR, np.uint8)
-    for element in range(1, scan.registers[R.elements]):
+@kernel_in_place
+def landmark_distances(
+    table: NDArray[np.int16], scan: Scan, blocks: NDArray[np.int64], sums: NDArray[np.int64],
+    distances: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """Writes how far each of ``blocks`` is inside the nearest landmark of each kind, and so ``distances``, of elements
+    with text: (elements, landmarks). They are FAR before, which says not inside one."""
+    for element in range(1, sums.shape[0]):
+        if sums[element, C.blocks] == 0:
+            continue
         parent = scan.records[element, E.parent]
-        for kind in range(kinds):
+        for kind in range(len(LANDMARKS)):
             distances[element, kind] = min(distances[parent, kind] + 1, FAR)
         landmark = LANDMARK_OF[scan.records[element, E.name]]
         if landmark >= 0:
@@ -268,37 +276,18 @@ def landmark_distances(scan: Scan) -> NDArray[np.uint8]:
             for kind in range(KEYWORDS):
                 if classes >> kind & 1:
                     distances[element, HIDDEN_LANDMARK + 1 + kind] = 0
-    return distances
+    for kind in range(len(LANDMARKS)):
+        for index in range(blocks.size):
+            table[kind, index] = distances[blocks[index], kind]
 
 
 @kernel
-def depths(scan: Scan) -> NDArray[np.int64]:
-    """Returns the number of elements around each element."""
-    depth = np.zeros(scan.registers[R.elements], np.int64)
-    for element in range(1, depth.size):
-        depth[element] = depth[scan.records[element, E.parent]] + 1
-    return depth
-
-
-@kernel
-def first_tokens(scan: Scan) -> NDArray[np.int64]:
-    """Returns the hash of the first token of each element; 0 if it has none."""
-    first = np.zeros(scan.registers[R.elements], np.int64)
-    for token in range(scan.registers[R.tokens]):
-        element = scan.tokens[token, TOKEN_ELEMENT]
-        if element < first.size and first[element] == 0:
-            first[element] = scan.tokens[token, TOKEN_HASH]
-    return first
-
-
-@kernel
-def path_hashes(scan: Scan, order: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns two hashes of the path of each block: (blocks, 2), of names of elements, and of their first ``tokens``,
-    too."""
-    paths = np.empty((order.size, 2), np.int64)
-    for index in range(order.size):
-        element = int64(scan.records[order[index], B.element])
-        by_name = by_token = int64(HASH_START)
+def path_hashes(scan: Scan, blocks: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns two hashes of the path to each of ``blocks``, of names of elements, and of their first ``tokens``, too:
+    (2, blocks)."""
+    paths = np.empty((2, blocks.size), np.int64)
+    for index in range(blocks.size):
+        element, by_name, by_token = blocks[index], int64(HASH_START), int64(HASH_START)
         for _ in range(PATH_LEVELS):
             if element <= 0:
                 break
@@ -306,65 +295,92 @@ def path_hashes(scan: Scan, order: NDArray[np.int64], tokens: NDArray[np.int64])
             by_name = (by_name ^ name) * HASH_PRIME & HASH_MASK
             by_token = ((by_token ^ name) * HASH_PRIME ^ tokens[element]) * HASH_PRIME & HASH_MASK
             element = int64(scan.records[element, E.parent])
-        paths[index, 0], paths[index, 1] = by_name, by_token
+        paths[0, index], paths[1, index] = by_name, by_token
     return paths
 
 
 @kernel
-def groups_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the group of each of ``keys``: equal keys are in one, and groups are numbered as they appear."""
+def first_equal(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the index of the first of ``keys`` that is equal to each of them."""
     slots = int64(1)
     while slots < 2 * keys.size:
         slots *= 2
-    first, groups = np.full(slots, -1, np.int64), np.empty(keys.size, np.int64)
-    count = 0
+    known, first = np.full(slots, -1, np.int32), np.empty(keys.size, np.int64)
     for index in range(keys.size):
         slot = keys[index] & (slots - 1)
-        while first[slot] >= 0 and keys[first[slot]] != keys[index]:
+        while known[slot] >= 0 and keys[known[slot]] != keys[index]:
             slot = (slot + 1) & (slots - 1)
-        if first[slot] < 0:
-            first[slot], groups[index] = index, count
-            count += 1
-        else:
-            groups[index] = groups[first[slot]]
-    return groups
+        if known[slot] < 0:
+            known[slot] = index
+        first[index] = known[slot]
+    return first
 
 
 @kernel
-def group_sums(groups: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the sums of ``rows`` over each of ``groups``: (groups, columns)."""
-    sums = np.zeros((groups.max() + 1 if groups.size else 0, rows.shape[1]), np.int64)
-    for index in range(groups.size):
-        add(sums, groups[index], rows, index)
-    return sums
+def alike_siblings(scan: Scan, tokens: NDArray[np.int64], sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns how many siblings with text have the name and the first token of each element, with it, and their
+    characters: (elements, 2)."""
+    alike, read = np.zeros((sums.shape[0], 2), np.int64), np.empty(sums.shape[0], np.int64)
+    keys, count = np.empty(sums.shape[0], np.int64), 0
+    for element in range(sums.shape[0]):
+        if sums[element, C.blocks]:
+            key = (int64(HASH_START) ^ int64(scan.records[element, E.parent])) * HASH_PRIME & HASH_MASK
+            key = (key ^ int64(scan.records[element, E.name])) * HASH_PRIME & HASH_MASK
+            keys[count], read[count] = (key ^ tokens[element]) * HASH_PRIME & HASH_MASK, element
+            count += 1
+    first = first_equal(keys[:count])
+    for index in range(count):
+        alike[read[first[index]], 0] += 1
+        alike[read[first[index]], 1] += sums[read[index], C.characters]
+    for index in range(count):
+        alike[read[index]] = alike[read[first[index]]]
+    return alike
 
 
 @kernel_in_place
-def add(sums: NDArray[np.int64], to: int, rows: NDArray[np.int64], index: int) -> None:
-    """Adds a row of ``rows`` to one of ``sums``."""
-    for column in range(rows.shape[1]):
-        sums[to, column] += rows[index, column]
+def reading_scores(
+    scan: Scan, blocks: NDArray[np.int64], rows: NDArray[np.int64], sums: NDArray[np.int64], scores: NDArray[np.int64]
+) -> None:
+    """Writes a score of each element: long texts with commas and sentences directly inside, few of them in links.
+
+    Source: the idea of Arc90's Readability (2009), with sentences and integers.
+    """
+    for index in range(blocks.size):
+        row = rows[index]
+        if row[C.characters] < READABLE_CHARACTERS or row[C.linked] * 2 >= row[C.characters]:
+            continue
+        points = 10 + 10 * (row[C.commas] + row[C.sentences]) + min(row[C.characters], 300) // 10
+        parent = scan.records[blocks[index], E.parent]
+        if parent >= 0:
+            scores[parent] += points
+            if scan.records[parent, E.parent] >= 0:
+                scores[scan.records[parent, E.parent]] += points // 2
+    for element in range(scores.size):
+        if scores[element]:
+            linked = share(sums[element, C.linked], sums[element, C.characters])
+            scores[element] = scores[element] * (1000 - linked) // 1000
 
 
-@kernel
-def earlier(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns for each row how many rows before it are in its group."""
-    numbers, counts = np.empty(groups.size, np.int64), np.zeros(groups.size, np.int64)
-    for index in range(groups.size):
-        numbers[index] = counts[groups[index]]
-        counts[groups[index]] += 1
-    return numbers
+@kernel_in_place
+def around_best(scan: Scan, best: int, around: NDArray[np.int64], inside: NDArray[np.int64]) -> None:
+    """Makes of the scores ``around`` the highest one around each element, but for that of the page, and writes how far
+    each is ``inside`` the element ``best``, which is 1; 0 for those that are not."""
+    around[0], inside[best] = 0, 1
+    for element in range(1, inside.size):
+        parent = scan.records[element, E.parent]
+        around[element] = max(around[element], around[parent])
+        if inside[parent] > 0:
+            inside[element] = inside[parent] + 1
 
 
-@kernel
-def siblings(scan: Scan, tokens: NDArray[np.int64], sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns how many siblings with text have the name and the first token of each element, with it, and their
-    characters: (elements, 2)."""
-    keys, rows = np.empty(sums.shape[0], np.int64), np.empty((sums.shape[0], 2), np.int64)
-    for element in range(sums.shape[0]):
-        key = (int64(HASH_START) ^ int64(scan.records[element, E.parent])) * HASH_PRIME & HASH_MASK
-        key = (key ^ int64(scan.records[element, E.name])) * HASH_PRIME & HASH_MASK
-        keys[element] = (key ^ tokens[element]) * HASH_PRIME & HASH_MASK
-        rows[element, 0], rows[element, 1] = sums[element, C.blocks] > 0, sums[element, C.characters]
-    groups = groups_of(keys)
-    return group_sums(groups, rows)[groups]
+@kernel_in_place
+def is_paragraph(row: NDArray[np.int64], end: int) -> bool:
+    """Whether a block of the statistics ``row`` is a long text that ends like a sentence."""
+    is_long = row[C.units] >= LONG_UNITS and row[C.characters] >= READABLE_CHARACTERS
+    return is_long and row[C.linked] * 2 < row[C.characters] and end == SENTENCE_END
+
+
+@kernel_in_place
+def is_in_summaries(row: NDArray[np.int64]) -> bool:
+    """Whether most of a text also stands in the description of its page, or in its linked data."""
+    return bool(row[C.pairs] > SUMMARY_PAIRS and max(row[C.in_data], row[C.in_description]) * 2 > row[C.pairs])

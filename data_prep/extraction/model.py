@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.block_statistics import pair_set
-from headrace.data_prep.extraction.features import features
+from headrace.data_prep.extraction.features import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE, features
 from headrace.data_prep.extraction.markup import NAMES
 from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_rows
 from headrace.data_prep.extraction.page_facts import page_kinds
-from headrace.data_prep.extraction.places import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
 from headrace.data_prep.extraction.scan import B, E
 from headrace.data_prep.extraction.shown import with_buttons
 from headrace.data_prep.kernel import int64, kernel
@@ -155,9 +154,9 @@ def probabilities(
             if nodes[node, LEFT] == node:
                 scores[int64(leaves) * DE_BRUIJN >> 27 & 31] = nodes[node, SCORE]
                 continue
-            column, threshold = columns[nodes[node, FEATURE]], np.int16(nodes[node, THRESHOLD])
+            feature, threshold = nodes[node, FEATURE], np.int16(nodes[node, THRESHOLD])
             for row in range(left.size):
-                left[row] &= leaves if column[row] > threshold else ALL_LEAVES
+                left[row] &= leaves if columns[feature, row] > threshold else ALL_LEAVES
         for row in range(left.size):
             first = int64(left[row] & -left[row])
             totals[row] += scores[first * DE_BRUIJN >> 27 & 31]

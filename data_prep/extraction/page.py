@@ -26,7 +26,7 @@ Source: WHATWG HTML, section 4.9.12.1 (forming a table). Rows of the first ``the
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -205,16 +205,15 @@ class PageTables:
         return {cell: block for cell, block in known if cell >= 0}
 
     @functools.cached_property
-    def _rows(self) -> dict[int, list[tuple[int, int]]]:
-        """The columns of each row, with the cells that fill them."""
-        rows: dict[int, list[tuple[int, int]]] = {}
-        for row, column, cell in formed(self._scan, self.cells).tolist():
-            rows.setdefault(row, []).append((column, cell))
-        return rows
+    def _rows(self) -> tuple[NDArray[np.int64], dict[int, tuple[int, int]]]:
+        """The slots of all rows, and where those of each row begin and end."""
+        slots = formed(self._scan, self.cells)
+        bounds = np.flatnonzero(np.diff(slots[:, 0], prepend=-1, append=-1))
+        return slots, dict(zip(slots[bounds[:-1], 0].tolist(), pairwise(bounds.tolist()), strict=True))
 
     def rows_of(self, cells: list[int]) -> Iterator[list[tuple[int, int]]]:
         """Yields the columns of each row of the kept ``cells`` of a table, with their cells; 0 for those left out."""
-        records, kept = self._scan.records, set(cells)
+        records, kept, (slots, bounds) = self._scan.records, set(cells), self._rows
         rows = dict.fromkeys(map(self._row, cells))
         groups = dict.fromkeys(int(records[row, E.parent]) for row in rows)
         firsts = {kind: next((g for g in groups if records[g, E.name] == kind), -1) for kind in (THEAD, TFOOT)}
@@ -224,8 +223,9 @@ class PageTables:
             return -1 if group == firsts[THEAD] else int(group == firsts[TFOOT])
 
         for row in sorted(rows, key=place):
-            own = self._rows.get(row, [])
-            yield [(column, cell if cell in kept or self._row(cell) != row else 0) for column, cell in own]
+            first, last = bounds.get(row, (0, 0))
+            own = slots[first:last].tolist()
+            yield [(column, cell if cell in kept or self._row(cell) != row else 0) for _, column, cell in own]
 
     def _row(self, cell: int) -> int:
         return int(self._scan.records[cell, E.parent])

@@ -14,6 +14,7 @@ from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 
 from benchmarks.data.extractor_training import logistic
+from headrace.data_prep.extraction.features import FEATURE_NAMES, FEATURES
 from headrace.data_prep.extraction.model import (
     CERTAIN,
     DEFAULT,
@@ -32,7 +33,6 @@ from headrace.data_prep.extraction.model import (
     reasons,
 )
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from headrace.data_prep.extraction.places import FEATURE_NAMES, FEATURES
 from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.extraction.labelled import labelled_page
 
