@@ -176,19 +176,21 @@ def cost(first: tuple[str, str], second: tuple[str, str]) -> float:
     return 1 if first[0] != second[0] else 1 - similarity(first[1], second[1]) if first[1] != second[1] else 0
 
 
-def scores(truth: Structure, found: Structure) -> dict[str, float]:
+def scores(truth: Structure, extracted: Structure) -> dict[str, float]:
     """Returns the metrics of a page that it has."""
     result = {
         name: similarity(a, b)
-        for name, a, b in zip(METRICS, truth, found, strict=False)
+        for name, a, b in zip(METRICS, truth, extracted, strict=False)
         if (a or b) and name in METRICS[:3]
     }
-    if truth.rows or found.rows:
-        written = ["".join(f"<{tag}>".join(["<tr>", *own]) for tag, *own in rows) for rows in (truth.rows, found.rows)]
+    if truth.rows or extracted.rows:
+        written = [
+            "".join(f"<{tag}>".join(["<tr>", *own]) for tag, *own in rows) for rows in (truth.rows, extracted.rows)
+        ]
         result["table text"] = similarity(*written)
-        sizes = [len(tree(rows)[0]) for rows in (truth.rows, found.rows)]
-        is_both = truth.rows and found.rows
-        result["TEDS"] = 1 - tree_distance(truth.rows, found.rows) / max(sizes) if is_both else 0.0
+        sizes = [len(tree(rows)[0]) for rows in (truth.rows, extracted.rows)]
+        is_both = truth.rows and extracted.rows
+        result["TEDS"] = 1 - tree_distance(truth.rows, extracted.rows) / max(sizes) if is_both else 0.0
     return result
 
 
@@ -234,13 +236,13 @@ DISTRIBUTIONS = (
 def versions() -> dict[str, str]:
     """Returns the versions of what made and read the pages."""
     asked = {"hugo": "version", "latexmlc": "--VERSION"}
-    found = {name: run(name, asked.get(name, "--version")).split("\n")[0] for name in PROGRAMS if shutil.which(name)}
+    numbers = {name: run(name, asked.get(name, "--version")).split("\n")[0] for name in PROGRAMS if shutil.which(name)}
     for name in (*DISTRIBUTIONS, *dict.fromkeys(distribution for _, distribution, _ in CANDIDATES.values())):
         try:
-            found[name] = importlib.metadata.version(name)
+            numbers[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found | {"python": platform.python_version()}
+    return numbers | {"python": platform.python_version()}
 
 
 def means(pages: list[dict[str, float]]) -> dict[str, float]:

@@ -74,17 +74,17 @@ class Document:
 
     def with_formulas(self, inline: str, display: str, is_escaped: bool = False) -> str:
         """Returns Markdown with the TeX of formulas in other marks, with a backslash before each mark if escaped."""
-        found: list[str] = []
+        formulas: list[str] = []
 
         def mark(node: dict[str, Any]) -> dict[str, Any]:
             if node["t"] != "Math":
                 return node
             pattern = display if node["c"][0]["t"] == "DisplayMath" else inline
-            found.append(pattern.replace("{}", " ".join(node["c"][1].split())))
-            return {"t": "Str", "c": f"formula{len(found) - 1}formula"}
+            formulas.append(pattern.replace("{}", " ".join(node["c"][1].split())))
+            return {"t": "Str", "c": f"formula{len(formulas) - 1}formula"}
 
         text = pandoc(json.dumps(mapped(self.tree, mark)), "json", MARKDOWN)
-        escaped = [re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", formula) if is_escaped else formula for formula in found]
+        escaped = [re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", formula) if is_escaped else formula for formula in formulas]
         return re.sub("formula([0-9]+)formula", lambda match: escaped[int(match[1])], text)
 
 
@@ -146,13 +146,13 @@ def bars(made: Document) -> int:
 
 def documents(folder: Path) -> list[Document]:
     """Returns documents: a third those with the largest tables, a third with most formulas, a third with most code."""
-    found = [made for path in sorted(folder.rglob("_sources/**/*.rst.txt")) if (made := document(path))]
+    known = [made for path in sorted(folder.rglob("_sources/**/*.rst.txt")) if (made := document(path))]
     chosen: dict[str, Document] = {}
     for kind in KINDS:
-        sizes = {made.name: json.dumps(made.tree).count(f'"t": "{kind}"') for made in found}
+        sizes = {made.name: json.dumps(made.tree).count(f'"t": "{kind}"') for made in known}
         if kind == "Table":
-            sizes = {made.name: bars(made) for made in found}
-        fresh = [made for made in found if made.name not in chosen]
+            sizes = {made.name: bars(made) for made in known}
+        fresh = [made for made in known if made.name not in chosen]
         fresh.sort(key=lambda made: (-sizes[made.name], made.name))
         chosen |= {made.name: made for made in fresh[: DOCUMENTS // len(KINDS)]}
     return list(chosen.values())
@@ -188,8 +188,8 @@ def made_by(generator: Generator, folder: Path, docs: list[Document]) -> dict[st
     for program, *words in (command.split() for command in commands if command):
         options = [word for given in words for word in (sources if given == "ALL" else [given])]
         local = NODE_MODULES / ".bin" / program
-        found = (sys.executable, "-m", program) if program in PYTHON_TOOLS else (program,)
-        run(*((str(local),) if local.exists() else found), *options, folder=folder)
+        general = (sys.executable, "-m", program) if program in PYTHON_TOOLS else (program,)
+        run(*((str(local),) if local.exists() else general), *options, folder=folder)
     return {doc.name: folder / generator.page.format(doc.name) for doc in docs}
 
 
