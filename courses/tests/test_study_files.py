@@ -55,6 +55,7 @@ PAPER = {
     "canaries": ("adamw", 2e-4, "cosine", 715, 1.0, 512, 1024, 100_000),
     "copying": ("adamw", 1e-5, "linear", 300, 1.0, 64, 64, 100_000),
     "corruption": (*ADAFACTOR, 128, 512, 2**19),
+    "data_sets": (*ADAFACTOR, 128, 512, 2**19),
     "emergence": ("adamw", 3e-4, "linear", 300, 1.0, 64, 64, 100_000),
     "history": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 1400),
     "induction": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 128, 100_000),
