@@ -91,7 +91,6 @@ CANDIDATES: dict[str, tuple[str, Callable[[str], str]]] = {
     BLOCKS: ("resiliparse", ours),
     "headrace all_text": ("resiliparse", functools.partial(ours, extractor="all_text")),
     "headrace resiliparse": ("resiliparse", EXTRACTORS["resiliparse"]),
-    "headrace readability": ("readability", EXTRACTORS["readability"]),
     "resiliparse main_content": ("resiliparse", plain(main_content=True)),
     "resiliparse main_content, no comments, no post_meta": (
         "resiliparse",

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.extraction.block_statistics import pair_set
 from headrace.data_prep.extraction.features import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE, features
 from headrace.data_prep.extraction.markup import NAMES
-from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_rows
+from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_rows, with_title
 from headrace.data_prep.extraction.page_facts import page_kinds
 from headrace.data_prep.extraction.scan import B, E
 from headrace.data_prep.extraction.shown import with_buttons
@@ -155,7 +155,7 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
     words = rows[: page.order.size, UNITS_FEATURE].astype(np.int64)
     keep = with_buttons(page.scan, page.order, choice(probability, words))
     keep = with_rows(page.scan, page.order, keep, words)
-    return probability, with_captions(page.scan, page.order, keep)
+    return probability, with_title(page, with_captions(page.scan, page.order, keep))
 
 
 @kernel

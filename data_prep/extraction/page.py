@@ -41,7 +41,7 @@ from headrace.data_prep.extraction.tree import blocks_of
 from headrace.data_prep.kernel import int64, kernel
 
 A, CAPTION, FIGCAPTION, LI = numbers("a caption figcaption li")
-TABLE, TBODY, TD, TFOOT, TH, THEAD, TR = numbers("table tbody td tfoot th thead tr")
+H1, H6, TABLE, TBODY, TD, TFOOT, TH, THEAD, TR = numbers("h1 h6 table tbody td tfoot th thead tr")
 MAX_COLUMNS = 1000
 """The most columns of a table that is formed, and of a cell; the standard bounds ``colspan`` by it."""
 MOST_TIMES, MOST_SMALL = 16, 64
@@ -279,10 +279,11 @@ def with_rows(
 ) -> NDArray[np.bool_]:
     """Returns ``keep`` with whole rows, where each cell is one block, by most of their ``words``: (blocks,).
 
-    Rows of nothing but header cells are kept if another row of their table is.
+    Rows of nothing but header cells are kept if another row of their table is, all rows below a kept heading.
     """
     cells, kept, count = simple_cells(scan, order), keep.copy(), scan.registers[R.elements]
     votes, is_head, has_rows = np.zeros(count, np.int64), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    has_heading = np.zeros(count, np.bool_)
     for element in range(1, count):
         name, row = scan.records[element, E.name], scan.records[element, E.parent]
         if name == TR:
@@ -293,10 +294,13 @@ def with_rows(
         if cells[0, index] >= 0:
             weight = words[index] + 1
             votes[scan.records[cells[0, index], E.parent]] += weight if keep[index] else -weight
+            if index and keep[index - 1] and cells[1, index] != cells[1, index - 1]:
+                before = scan.records[scan.records[order[index - 1], B.element], E.name]
+                has_heading[cells[1, index]] = H1 <= before <= H6
     for index in range(order.size):
         if cells[0, index] >= 0:
             row = scan.records[cells[0, index], E.parent]
-            kept[index] = votes[row] >= 0
+            kept[index] = votes[row] >= 0 or has_heading[cells[1, index]]
             has_rows[cells[1, index]] |= kept[index] and not is_head[row]
     for index in range(order.size):
         if cells[0, index] >= 0:
@@ -364,6 +368,20 @@ class HtmlPage:
     def whole_text(self) -> str:
         """Returns the text of all blocks."""
         return self.text(np.ones(self.order.size, np.bool_))
+
+
+def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns ``keep`` with the only ``h1`` if it stands above all kept blocks, often outside the part of the page that
+    has them: (blocks,). What ends a longer title that the page states is the name of its site, and is left out."""
+    records = page.scan.records[: page.scan.registers[R.elements]]
+    headings = np.flatnonzero((records[:, E.name] == H1) & (records[:, E.text_start] < records[:, E.text_end]))
+    if headings.size != 1 or not keep.any():
+        return keep
+    begins = page.scan.records[page.order, B.start]
+    is_title = (begins >= records[headings, E.text_start]) & (begins < records[headings, E.text_end])
+    text, title = (" ".join(text.split()) for text in (page.text(is_title), str(page.facts.get("title", ""))))
+    is_site = title.endswith(text) and title != text
+    return keep | is_title if is_title.argmax() < keep.argmax() and not is_site else keep
 
 
 def read_page(html: str | bytes, is_xml: bool = False, with_alt: bool = False) -> HtmlPage | Drop:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.data_prep.extraction.page import HtmlPage
     from headrace.data_prep.extraction.page_facts import PageFacts
 
-Extractor = Literal["blocks", "all_text", "resiliparse", "trafilatura", "readability"]
+Extractor = Literal["blocks", "all_text", "resiliparse", "trafilatura"]
 
 
 class Extracted(NamedTuple):
@@ -107,10 +107,11 @@ class HtmlExtraction:
 
     @property
     def revision(self) -> int:
-        """One more for HTML. Before, licences of parts were those of the page, directives for one robot were left out,
-        and the text of ``extraction`` had no marks of exponents and formulas, deleted text stayed, and cells stood in
-        rows and columns without their spans."""
-        return self.own_revision + self.extracts
+        """Two more for HTML. At 0, licences of parts were those of the page, directives for one robot were left out,
+        the text of ``extraction`` had no marks of exponents and formulas, deleted text stayed, and cells stood in rows
+        and columns without their spans. At 1, a title above the text, a table below a kept heading, and formulas that
+        scripts draw were left out."""
+        return self.own_revision + 2 * self.extracts
 
     @property
     def extracts(self) -> bool:

@@ -37,8 +37,6 @@ ATTEMPTS = 3
 STATM = Path("/proc/self/statm")
 """Its first number is this process's address space in pages (proc(5)). On other systems memory is not limited."""
 
-OPTIONAL = ("trafilatura", "readability")
-"""The extractors whose module, which has the same name, is not installed by default."""
 BOILERPLATE = ["nav", "footer", "aside", "form", "dialog", "button", "select"]
 BOILERPLATE += ["[role=navigation]", "[role=contentinfo]", "[role=dialog]"]
 MAIN_FRACTION = 0.3
@@ -62,7 +60,7 @@ def require_extractor(extractor: str) -> None:
     Raises:
         ConfigError: when its package is not installed.
     """
-    if extractor in OPTIONAL:
+    if extractor == "trafilatura":
         require("source.extractor", extractor)
 
 
@@ -186,18 +184,4 @@ def _trafilatura(html: str) -> str:
     return trafilatura.extract(html) or ""
 
 
-def _readability(html: str) -> str:
-    import readability
-
-    try:
-        summary = readability.Document(html).summary(html_partial=True)
-        return str(extract_plain_text(summary, alt_texts=False, list_bullets=False))
-    except readability.readability.Unparseable:
-        return ""
-
-
-EXTRACTORS: dict[str, Callable[[str], str]] = {
-    "resiliparse": _resiliparse,
-    "trafilatura": _trafilatura,
-    "readability": _readability,
-}
+EXTRACTORS: dict[str, Callable[[str], str]] = {"resiliparse": _resiliparse, "trafilatura": _trafilatura}

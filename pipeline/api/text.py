@@ -18,8 +18,8 @@ def text(html: str | bytes, **options: Any) -> str:
     Bytes are decoded as browsers do: by a byte order mark, ``charset`` (that of the HTTP header), or what the page
     declares. ``xhtml=True``: it was served as XHTML. ``markdown=True`` keeps the marks of headings, lists, tables and
     code, with ``emphasis=True`` and ``links=True`` also these; ``alt_texts=True`` adds the texts that stand for images.
-    ``extractor`` is ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``,
-    ``trafilatura`` or ``readability``.
+    ``extractor`` is ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``
+    or ``trafilatura``.
     """
     return page(html, **options).text
 

@@ -31,7 +31,6 @@ EXTRAS = {
     "pandas": "notebook",
     **dict.fromkeys(("lm_eval", "datasets"), "evaluation"),
     "trafilatura": "extractors",
-    "readability": "extractors",
     "lightgbm": "extractor-training",
     "sklearn": "classifier-training",
     "ray": "ray",

@@ -268,6 +268,38 @@ def test_a_row_is_kept_by_most_of_its_words(seed, rows, cells):
         assert set(found[own]) == {bool((np.where(keep[own], 1, -1) * (words[own] + 1)).sum() >= 0)}
 
 
+NAVIGATION = "<nav><ul><li><a href=/a>Home</a><li><a href=/b>About</a></ul></nav>"
+
+
+@pytest.mark.parametrize(
+    ("above", "title", "first"),
+    [
+        ("<header><h1>The old mill</h1></header>", "The old mill", "The old mill"),
+        ("<div class=hero><h1>The <em>old</em> mill</h1></div>", "The old mill | Valley", "The old mill"),
+        ("<header><h1>The old mill</h1></header>", "Something else", "The old mill"),
+        ("<h1><a href=/>Valley</a></h1>", "The old mill - Valley", BEFORE),  # the name of the site
+        ("<h1>One</h1><h1>Two</h1>", "One", BEFORE),
+        ("<h1><img src=a.png></h1><div><h1>The old mill</h1></div>", "The old mill", "The old mill"),
+        ("", "The old mill", BEFORE),
+    ],
+)
+def test_the_title_above_the_text_is_kept(above, title, first):
+    page = read_page(
+        f"<title>{title}</title>{above}{NAVIGATION}<p>by Ann, 3 min<article><p>{BEFORE}<p>{AFTER}</article>"
+    )
+    assert page.text(judged(page, load())[1]).split("\n")[0] == first
+
+
+def test_a_table_below_a_kept_heading_is_kept():
+    rows = "<tr><th>Weight<td>5 kg<tr><th>Size<td>40 cm"
+    page = read_page(f"<p>{BEFORE}<h2>Facts</h2><table>{rows}</table><div><table>{rows}</table></div>")
+    keep = np.array([True, True, *[False] * 8])
+    found = with_rows(page.scan, page.order, keep, np.ones(10, np.int64))
+    assert found.tolist() == [True] * 6 + [False] * 4
+    keep[1] = False
+    assert with_rows(page.scan, page.order, keep, np.ones(10, np.int64)).tolist() == keep.tolist()
+
+
 def test_captions_outside_of_the_text_are_left_out():
     caption = "<figure><img src=a.jpg><figcaption>All the news of today</figcaption></figure>"
     page = read_page(

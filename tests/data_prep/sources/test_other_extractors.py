@@ -14,7 +14,6 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import (
     EXTRACTORS,
     MAX_DEPTH,
-    OPTIONAL,
     depth,
     extract_with,
     isolated,
@@ -36,7 +35,7 @@ PAGE = (
 
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 def test_paragraphs_are_lines(extractor):
-    if extractor in OPTIONAL:
+    if extractor == "trafilatura":
         pytest.importorskip(extractor, reason=f"{extractor} is an optional extractor")
     lines = extract_with(extractor, PAGE).split("\n")
     assert [line for line in lines if line.startswith("Paragraph")] == PARAGRAPHS

@@ -26,7 +26,7 @@ from tests.small_runs import page
 
 ROOT = Path(__file__).parents[3]
 DISTRIBUTIONS = {
-    "lm_eval": "lm-eval", "readability": "readability-lxml", "rouge_score": "rouge-score", "sklearn": "scikit-learn",
+    "lm_eval": "lm-eval", "rouge_score": "rouge-score", "sklearn": "scikit-learn",
 }  # fmt: skip
 """The distributions whose name is not that of their module."""
 
