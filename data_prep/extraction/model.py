@@ -15,6 +15,7 @@ Why a block is kept or left out is its probability, and the features that decide
 import functools
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, is_zipfile
@@ -29,7 +30,7 @@ from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_row
 from headrace.data_prep.extraction.page_facts import page_kinds
 from headrace.data_prep.extraction.scan import B, E
 from headrace.data_prep.extraction.shown import with_buttons
-from headrace.data_prep.kernel import int64, kernel
+from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 from headrace.pipeline.core.errors import ConfigError
 
 DEFAULT = Path(__file__).with_name("model.npz")
@@ -42,6 +43,8 @@ SLOPE = 64
 HALF = 8 * SLOPE
 MOST_LEAVES = 31
 """Leaves of a tree."""
+SPLITS = 32
+"""Splits of a tree, with those that strike out nothing."""
 ALL_LEAVES = np.int32(2**MOST_LEAVES - 1)
 DE_BRUIJN = 0x077CB531
 """Its products with 1, 2, 4, … differ in their bits 27 to 31, which number the bits of a set of leaves."""
@@ -70,6 +73,19 @@ class MainTextModel:
     """The logistic function: the file has it, so that no machine computes another one."""
     about: dict[str, Any]
     """Its training pages and settings, for people."""
+
+    @functools.cached_property
+    def trees(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The splits of each tree, (trees, SPLITS, 3): FEATURE, THRESHOLD, LEAVES; and the scores of its leaves by what
+        DE_BRUIJN makes of their bits: (trees, 32)."""
+        splits, scores = np.empty((self.roots.size, SPLITS, 3), np.int32), np.zeros((self.roots.size, 32), np.int32)
+        splits[:] = 0, MOST, ALL_LEAVES
+        is_leaf = self.nodes[:, LEFT] == np.arange(len(self.nodes))
+        for tree, (first, last) in enumerate(pairwise([*self.roots.tolist(), len(self.nodes)])):
+            nodes, leaves = self.nodes[first:last][~is_leaf[first:last]], self.nodes[first:last][is_leaf[first:last]]
+            splits[tree, : len(nodes)] = nodes[:, [FEATURE, THRESHOLD, LEAVES]]
+            scores[tree, leaves[:, LEAVES].astype(np.int64) * DE_BRUIJN >> 27 & 31] = leaves[:, SCORE]
+        return splits, scores
 
 
 @functools.cache
@@ -112,6 +128,8 @@ def _check(model: MainTextModel) -> None:
         or model.hashes.size.bit_count() != 1
         or np.all(model.hashes != 0)
         or not np.all((model.roots >= 0) & (model.roots < len(numbers)))
+        or not np.all(np.diff(model.roots) > 0)
+        or np.any(np.add.reduceat(~is_leaf, model.roots, dtype=np.int64) > SPLITS)
         or not np.all(is_leaf | ((left > numbers) & (left + 1 < len(numbers))))
         or not np.all((model.nodes[:, FEATURE] >= 0) & (model.nodes[:, FEATURE] < FEATURES))
         or model.table.shape != (2 * HALF + 1,)
@@ -123,14 +141,18 @@ def _check(model: MainTextModel) -> None:
 
 def feature_rows(page: HtmlPage, lexicon: Lexicon) -> NDArray[np.int16]:
     """Returns the features of the blocks of ``page``: (blocks, FEATURES)."""
+    return _padded_rows(page, lexicon)[: page.order.size]
+
+
+def _padded_rows(page: HtmlPage, lexicon: Lexicon) -> NDArray[np.int16]:
     return features(page.scan, page.order, *lexicon, page_kinds(page.facts), pair_set(page.summaries))
 
 
 def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Returns for each block of ``page`` the probability to be main text, 0 to CERTAIN, and whether it is kept."""
-    rows = feature_rows(page, (model.hashes, model.scores))
-    probability = probabilities(rows, model.roots, model.nodes, model.table)
-    words = rows[:, UNITS_FEATURE].astype(np.int64)
+    rows = _padded_rows(page, (model.hashes, model.scores))
+    probability = probabilities(rows, *model.trees, model.table)[: page.order.size]
+    words = rows[: page.order.size, UNITS_FEATURE].astype(np.int64)
     keep = with_buttons(page.scan, page.order, choice(probability, words))
     keep = with_rows(page.scan, page.order, keep, words)
     return probability, with_captions(page.scan, page.order, keep)
@@ -138,32 +160,40 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
 
 @kernel
 def probabilities(
-    rows: NDArray[np.int16], roots: NDArray[np.int32], nodes: NDArray[np.int32], table: NDArray[np.int64]
+    rows: NDArray[np.int16], splits: NDArray[np.int32], scores: NDArray[np.int32], table: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Returns the probability of each row of features to be main text: 0 to CERTAIN.
 
-    Each node strikes out, in all blocks at once, the leaves below it that its comparison rules out; the first leaf that
-    is left is the one where the block's way ends. Source: Lucchese et al., "QuickScorer" (SIGIR 2015).
+    Each split strikes out, in all blocks at once, the leaves below it that its comparison rules out; the first leaf
+    that is left is the one where the block's way ends. Four splits at a time, and numbers of rows that 32 divides, let
+    the compiler use vectors. Source: Lucchese et al., "QuickScorer" (SIGIR 2015).
     """
+    columns = rows.T
     totals, left = np.zeros(rows.shape[0], np.int64), np.empty(rows.shape[0], np.int32)
-    scores, columns = np.zeros(32, np.int32), rows.T
-    for tree in range(roots.size):
+    for tree in range(splits.shape[0]):
         left[:] = ALL_LEAVES
-        for node in range(roots[tree], roots[tree + 1] if tree + 1 < roots.size else nodes.shape[0]):
-            leaves = nodes[node, LEAVES]
-            if nodes[node, LEFT] == node:
-                scores[int64(leaves) * DE_BRUIJN >> 27 & 31] = nodes[node, SCORE]
-                continue
-            feature, threshold = nodes[node, FEATURE], np.int16(nodes[node, THRESHOLD])
+        for split in range(0, SPLITS, 4):
+            a, least_a, leaves_a = _split(splits, tree, split)
+            b, least_b, leaves_b = _split(splits, tree, split + 1)
+            c, least_c, leaves_c = _split(splits, tree, split + 2)
+            d, least_d, leaves_d = _split(splits, tree, split + 3)
             for row in range(left.size):
-                left[row] &= leaves if columns[feature, row] > threshold else ALL_LEAVES
+                kept = (leaves_a if columns[a, row] > least_a else ALL_LEAVES) & (
+                    leaves_b if columns[b, row] > least_b else ALL_LEAVES
+                )
+                kept &= leaves_c if columns[c, row] > least_c else ALL_LEAVES
+                left[row] &= kept & (leaves_d if columns[d, row] > least_d else ALL_LEAVES)
         for row in range(left.size):
-            first = int64(left[row] & -left[row])
-            totals[row] += scores[first * DE_BRUIJN >> 27 & 31]
+            totals[row] += scores[tree, int64(left[row] & -left[row]) * DE_BRUIJN >> 27 & 31]
     for row in range(totals.size):
         step = (totals[row] * SLOPE) // SCALE
         totals[row] = table[min(max(step + HALF, 0), 2 * HALF)]
     return totals
+
+
+@kernel_in_place
+def _split(splits: NDArray[np.int32], tree: int, split: int) -> tuple[np.int32, np.int16, np.int32]:
+    return splits[tree, split, 0], np.int16(splits[tree, split, 1]), splits[tree, split, 2]
 
 
 @kernel

@@ -356,8 +356,8 @@ class HtmlPage:
 
     def characters(self) -> int:
         """Returns the number of characters of all blocks."""
-        text = self.scan.text[: self.scan.registers[R.text]]
-        return int(np.count_nonzero(text & 0xC0 != 0x80))
+        text = self.scan.text[: self.scan.registers[R.text]].view(np.int8)
+        return int(np.count_nonzero(text >= -0x40))  # all bytes but those from 0x80 to 0xBF
 
     def text(self, keep: NDArray[np.bool_]) -> str:
         """Returns the text of the blocks to ``keep``: (blocks,)."""

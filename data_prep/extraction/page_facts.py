@@ -260,12 +260,13 @@ class Stated:
 def read(scan: Scan) -> Stated:
     """Returns what the page of ``scan`` states."""
     values: dict[str, list[str]] = {}
-    nodes: list[Mapping[str, Any]] = []
+    nodes, licensed = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
     licences, of_parts = list[tuple[str, int, int, str]](), set[int]()
     for kind, start, end, element in scan.records[: scan.registers[R.facts], F.kind : F.element + 1].tolist():
         text, name = scan.page[start:end].tobytes().decode(errors="replace"), KINDS[kind - 1]
         if name == JSON_LD:
-            nodes += _nodes(text)
+            nodes += (things := list(_nodes(text)))
+            licensed += things if '"license"' in text or "\\u" in text else ()  # the others name no licence
         elif name in (SUBJECT_TYPE, SUBJECT):
             if is_of_part(text) if name == SUBJECT else not is_page(text.split()):
                 of_parts.add(element)
@@ -281,7 +282,7 @@ def read(scan: Scan) -> Stated:
         places = LicencePlaces(scan, of_parts)
         for name, element, start, value in [*licences[:MOST_LICENCES], *licences[MOST_LICENCES:][-MOST_LICENCES:]]:
             values.setdefault(places.of(name, element, start), []).append(value)
-    for fact, named in linked_licences(nodes):
+    for fact, named in linked_licences(licensed):
         values.setdefault(fact, []).extend(_values(named))
     return Stated(values, nodes)
 
@@ -321,7 +322,8 @@ def facts_of(stated: Stated) -> PageFacts:
     facts = {}
     for fact, names in FACTS_OF_NAMES.items():
         values = [value for name in names if name != LAST for value in stated.values.get(name, ())]
-        values += [value for node in stated.nodes for value in _values(node.get(LINKED.get(fact, "")))]
+        if fact in LINKED:
+            values += [value for node in stated.nodes for value in _values(node.get(LINKED[fact]))]
         values += stated.values.get(LAST, ()) if LAST in names else ()
         if fact in (OF_PART, MENTIONED):
             values = [value for value in values if value not in stated.values.get(OWN, ())]

@@ -268,9 +268,13 @@ def with_http(facts: PageFacts, headers: Mapping[str, Sequence[str]], url: str) 
     return {fact: facts_with_http[fact] for fact in sorted(facts_with_http)}
 
 
+WHOLE = re.compile(r"https?://[^/?#;]+(?:/[^?#;]*)?(?:\?[^#]+)?")
+"""Addresses that ``urljoin`` returns as they are, slowly."""
+
+
 def _absolute(url: str, address: str) -> str:
     """Returns ``address`` as it is seen from ``url``; unchanged if it is no address."""
-    if "/" not in address:
+    if "/" not in address or WHOLE.fullmatch(address):
         return address
     try:
         return urljoin(url, address)

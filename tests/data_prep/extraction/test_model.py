@@ -86,7 +86,7 @@ def by_hand(row, model) -> int:
 def test_probabilities():
     model = load()
     rows = np.concatenate([feature_rows(page(number), (model.hashes, model.scores)) for number in range(3)])[:37]
-    found = probabilities(np.asfortranarray(rows), model.roots, model.nodes, model.table)
+    found = probabilities(np.asfortranarray(rows), *model.trees, model.table)
     assert found.tolist() == [by_hand(row, model) for row in rows]
     assert np.array_equal(model.table, logistic())
 
