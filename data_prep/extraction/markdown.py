@@ -241,9 +241,10 @@ class _Writer:
     def _is_formula(self, element: Element, start: int) -> bool:
         """Whether all text of an element is TeX, without marks of its own."""
         if element.name in TEX_FLAGS:
-            return element.flags & TEX_FLAGS[element.name] != 0
+            return bool(element.flags & TEX_FLAGS[element.name])
         is_plain = element.number not in self._parents[element.number + 1 : element.number + 2]
-        return bool(element.flags & FLAG.math_class) and is_plain and self._text[start : start + 2] not in TEX_MARKS
+        is_marked = self._text[start : start + 2] in TEX_MARKS
+        return bool(element.flags & FLAG.math_class and is_plain and not is_marked)
 
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
         """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""
