@@ -25,9 +25,15 @@ from headrace.data_prep.extraction.scan import FLAG, PRE_BLOCK, B, E, Element, R
 from headrace.data_prep.extraction.shown import as_shown
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
-A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
+A, CODE, DIV, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT, SPAN = numbers(
+    "a code div img li math ol pre blockquote script span"
+)
 LISTING_LEVELS = 4
 """Elements around each line of a listing whose lines are a ``pre`` each."""
+TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
+TEX_MARKS = (b"\\(", b"\\[", b"$$")
+STYLE = re.compile(r"(?<=\$)\{\\(?:display|text)style (.*?)\}(?=\$)", re.S)
+"""A formula in the braces that MediaWiki puts around each."""
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
 LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([\w+#.-]+)")
 """The language of code, in a class of ``pre`` or ``code``."""
@@ -59,7 +65,8 @@ class _Writer:
         self._parents: list[int] = scan.records[: names.size, E.parent].tolist()
         self._names: list[int] = names.tolist()
         written = [CODE, PRE, LI, OL, MATH, SCRIPT, IMG, *(EMPHASIS if emphasis else ()), *([A] if links else ())]
-        self._elements = elements(scan, np.flatnonzero(np.isin(names, written)))
+        is_drawn = (scan.records[: names.size, E.flags] & FLAG.math_class != 0) & np.isin(names, (DIV, SPAN))
+        self._elements = elements(scan, np.flatnonzero(np.isin(names, written) | is_drawn))
         """The elements that may give marks, in their order."""
         self._codes = [element for element in self._elements if element.name in (CODE, PRE)]
         self._cells = {block: cell for cell, block in self._tables.blocks.items()}
@@ -186,7 +193,7 @@ class _Writer:
         for place, _, _, characters in sorted(self._marks.get(block, ())):
             pieces += [self._text[at:place].decode(), characters]
             at = place
-        return "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode()))
+        return STYLE.sub(r"\1", "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode())))
 
     def _language(self, block: int) -> str:
         """Returns the language of a block of code, which a class of its ``pre`` or of a ``code`` in it names."""
@@ -231,9 +238,17 @@ class _Writer:
                     marks.setdefault(block, []).extend(both)
         return marks
 
+    def _is_formula(self, element: Element, start: int) -> bool:
+        """Whether all text of an element is TeX, without marks of its own."""
+        if element.name in TEX_FLAGS:
+            return bool(element.flags & TEX_FLAGS[element.name])
+        is_plain = element.number not in self._parents[element.number + 1 : element.number + 2]
+        is_marked = self._text[start : start + 2] in TEX_MARKS
+        return bool(element.flags & FLAG.math_class and is_plain and not is_marked)
+
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
         """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""
-        if element.flags & {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}.get(element.name, 0):
+        if self._is_formula(element, start):
             return ("$$", "$$") if element.flags & FLAG.display else ("$", "$")
         if element.name == CODE:
             return _code_marks(self._text[start : element.end])

@@ -312,8 +312,8 @@ def with_rows(
 
 @kernel
 def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns ``keep`` with the captions between two kept blocks, or after the last block that is no caption, if it is
-    kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
+    """Returns ``keep`` with captions and code between two kept blocks, or after the last block that is neither, if that
+    is kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
     is_inside = np.zeros(scan.registers[R.elements], np.bool_)
     is_teaser = np.zeros(scan.registers[R.elements], np.bool_)
     for element in range(1, is_inside.size):
@@ -322,6 +322,8 @@ def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_])
         is_inside[element] = is_inside[parent] or (name in (CAPTION, FIGCAPTION) and not is_teaser[parent])
     kept, is_before, is_after = keep.copy(), False, True
     for index in range(order.size):
+        if scan.records[order[index], B.flags] & PRE_BLOCK:
+            is_inside[scan.records[order[index], B.element]] = True
         if is_inside[scan.records[order[index], B.element]]:
             kept[index] = is_before
         else:

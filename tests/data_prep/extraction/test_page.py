@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.model import judged, load
-from headrace.data_prep.extraction.page import HtmlPage, read_page, with_rows
+from headrace.data_prep.extraction.page import HtmlPage, read_page, with_captions, with_rows
 from headrace.data_prep.extraction.scan import MAX_DEPTH
 from headrace.pipeline.core.text_files import opened, read_lines
 from tests.data_prep.extraction.dom import dom_text, squeezed
@@ -266,6 +266,13 @@ def test_a_row_is_kept_by_most_of_its_words(seed, rows, cells):
     for row in range(rows):
         own = slice(1 + row * cells, 1 + (row + 1) * cells)
         assert set(found[own]) == {bool((np.where(keep[own], 1, -1) * (words[own] + 1)).sum() >= 0)}
+
+
+def test_code_between_kept_blocks_is_kept():
+    page = read_page("<p>a<pre>b</pre><p>c<pre>d</pre><p>e")
+    assert isinstance(page, HtmlPage)
+    kept = with_captions(page.scan, page.order, np.array([1, 0, 1, 0, 0], np.bool_))
+    assert kept.tolist() == [True, True, True, False, False]
 
 
 def test_captions_outside_of_the_text_are_left_out():
