@@ -270,7 +270,7 @@ def _control_bytes(sample: NDArray[np.uint8]) -> int:
 
 @kernel_in_place
 def _is_control(byte: int) -> bool:
-    return (0 < byte) & (byte < 0x09) | (byte == 0x0B) | (0x0D < byte) & (byte < 0x1B) | (0x1B < byte) & (byte < 0x20)
+    return (byte > 0) & (byte < 0x09) | (byte == 0x0B) | (byte > 0x0D) & (byte < 0x1B) | (byte > 0x1B) & (byte < 0x20)
 
 
 def looks_like_html(body: bytes) -> bool:
