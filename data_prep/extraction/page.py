@@ -57,6 +57,12 @@ def simple_cells(scan: Scan, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     cells, count = np.full((2, order.size), -1, np.int64), scan.registers[R.elements]
     blocks, simple = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    has_cells = False
+    for element in range(count):
+        has_cells |= scan.records[element, E.name] in (TD, TH)
+    if not has_cells:
+        cells[1] = 0
+        return cells
     for index in range(order.size):
         blocks[scan.records[order[index], B.element]] += 1
     for element in range(count - 1, 0, -1):
