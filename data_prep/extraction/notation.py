@@ -24,12 +24,8 @@ ELEMENT = re.compile(
     "N[abdehiop]?|O[gs]?|P[abdmortu]?|R[abefghnu]|S[bcegimnr]?|T[abcehilms]|U|V|W|Xe|Yb?|Z[nr])$"
 )
 """A chemical element."""
-ABBREVIATIONS = frozenset(
-    """
-    st nd rd th er ers re res e es ère ères eme ème èmes nde d de me mes mme lle lles gr te tes o os ª º ste bis ter to
-    ta tm sm mc md ®
-    """.split()  # noqa: SIM905
-)
+RAISED = "st nd rd th er ers re res e es ère ères eme ème èmes nde d de me mes mme lle lles gr te tes o os ª º ste bis"
+ABBREVIATIONS = frozenset([*RAISED.split(), "ter", "to", "ta", "tm", "sm", "mc", "md", "®"])
 """Raised letters of ordinals, titles and trademarks."""
 LONGEST = 24
 """Characters of what may be an exponent."""
@@ -121,7 +117,7 @@ ACCENTS = {
 CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "⟨": "⟩", "⌊": "⌋", "⌈": "⌉"}
 PAIRS, CHOOSE = (("(", ")"), ("{", "}")), (" choose ", r" \choose ")
 """What encloses a part, and stands in a binomial coefficient: in signs, and in TeX."""
-FUNCTIONS = frozenset("arcsin arctan cos cosh det dim exp inf ker lim ln log max min sin sinh sup tan tanh".split())
+FUNCTION = re.compile("(?:arc)?(?:cos|sin|tan)|(?:cos|sin|tan)h|det|dim|exp|inf|ker|lim|ln|log|max|min|sup")
 INVISIBLE = re.compile("[\u2061-\u2064]")
 
 
@@ -178,7 +174,7 @@ def _add_token(edits: Edits, part: Element, as_tex: bool) -> None:
     text = edits.string(first, last)
     if as_tex:
         is_text = part.name in (MS, MTEXT)
-        if text in FUNCTIONS or text in ("{", "}"):
+        if FUNCTION.fullmatch(text) or text in ("{", "}"):
             edits.insert(first, "\\", part)
         elif is_text or (len(text) > 1 and text.isalpha()):
             edits.enclose(first, last, part, (r"\text{" if is_text else r"\mathrm{", "}"))
