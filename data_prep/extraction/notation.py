@@ -116,7 +116,7 @@ ACCENTS = {
 """An accent over or under a letter → the character that combines with it."""
 CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "⟨": "⟩", "⌊": "⌋", "⌈": "⌉"}
 PAIRS, CHOOSE = (("(", ")"), ("{", "}")), (" choose ", r" \choose ")
-"""What encloses a part, and stands in a binomial coefficient: in signs, and in TeX."""
+"""The pair around a part, and the mark of a binomial coefficient: in signs, and in TeX."""
 FUNCTION = re.compile("(?:arc)?(?:cos|sin|tan)|(?:cos|sin|tan)h|det|dim|exp|inf|ker|lim|ln|log|max|min|sup")
 INVISIBLE = re.compile("[\u2061-\u2064]")
 
