@@ -42,7 +42,9 @@ from benchmarks.data.structure_pages import KEPT, made_pages, run
 
 METRICS = ("text", "code", "formulas", "table text", "TEDS")
 FENCE = re.compile(r"^[ >]*(`{3,}|~{3,})[^\n`]*\n(.*?)^[ >]*\1[ ]*$", re.M | re.S)
-INDENTED = re.compile(r"^(?![ \t]*(?:[-*+]|\d+\.)[ ])\S.*\n(?:[ ]*\n)+((?:(?:[ ]{4}|\t).*\n|[ ]*\n)+)", re.M)
+INDENTED = re.compile(
+    r"^(?![ \t]*(?:[-*+]|\d+\.)[ ])\S.*\n(?:[ ]*\n)+((?:[ ]{4}|\t).*\n(?:(?:[ ]{4}|\t).*\n|[ ]*\n)*)", re.M
+)
 """Code that only stands four spaces in, after a paragraph that is no item of a list."""
 INLINE_CODE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 FORMULA = re.compile(r"(?<!\\)(?:\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|\$(?!\s)([^$]+?)(?<!\s)\$)", re.S)

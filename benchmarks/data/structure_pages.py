@@ -198,7 +198,7 @@ def in_form(form: str, *options: str) -> Callable[[Document], str]:
 
 
 def doxygen_source(doc: Document) -> str:
-    text = doc.with_formulas(r"\f${}\f$", r"\f[{}\f]").replace("``` python", "```py")
+    text = doc.with_formulas(r"\f${}\f$", r"\f[{}\f]").replace("``` python", "```py").replace(r"\~", "~")
     return text.replace("\n", f" {{#{doc.name}}}\n", 1)
 
 

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from html import unescape
+from html.entities import codepoint2name
 from itertools import groupby
 from operator import attrgetter
 
@@ -25,9 +26,22 @@ from headrace.data_prep.extraction.scan import FLAG, PRE_BLOCK, B, E, Element, R
 from headrace.data_prep.extraction.shown import as_shown
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
-A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
+A, CODE, DIV, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT, SPAN = numbers(
+    "a code div img li math ol pre blockquote script span"
+)
 LISTING_LEVELS = 4
 """Elements around each line of a listing whose lines are a ``pre`` each."""
+TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
+TEX_MARKS = (b"\\(", b"\\[", b"$$")
+STYLE = re.compile(r"\{\\(?:display|text)style (.*)\}", re.S)
+"""A formula in the braces that MediaWiki puts around each."""
+SAME_NAMES = "cap cong cup equiv forall ge int le nabla ne oplus otimes perp prod sim sum times".split()  # noqa: SIM905
+"""Signs that TeX names as HTML does."""
+OTHERS = "∂partial ∈in ∃exists ∝propto ∞infty ≈approx ±pm ·cdot ⋅cdot …ldots ⋯cdots →to ←leftarrow ⊂subset ℏhbar"
+SIGNS = {chr(point): name for point, name in codepoint2name.items() if 0x391 <= point < 0x3CA or name in SAME_NAMES}
+SIGNS |= {pair[0]: pair[1:] for pair in OTHERS.split()}
+"""A sign → the command of TeX for it."""
+SIGN = re.compile(f"([{''.join(SIGNS)}])(?=([^\\W_]?))")
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
 LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([\w+#.-]+)")
 """The language of code, in a class of ``pre`` or ``code``."""
@@ -45,7 +59,7 @@ def markdown(
 
     ``emphasis`` and ``links`` add ``*…*`` and ``[…](address)``.
     """
-    scan, order, keep = as_shown(scan, order, keep)
+    scan, order, keep = as_shown(scan, order, keep, as_tex=True)
     writer = _Writer(scan, order, emphasis, links)
     return "".join(writer.pieces(np.flatnonzero(keep).tolist()))
 
@@ -59,7 +73,8 @@ class _Writer:
         self._parents: list[int] = scan.records[: names.size, E.parent].tolist()
         self._names: list[int] = names.tolist()
         written = [CODE, PRE, LI, OL, MATH, SCRIPT, IMG, *(EMPHASIS if emphasis else ()), *([A] if links else ())]
-        self._elements = elements(scan, np.flatnonzero(np.isin(names, written)))
+        is_drawn = (scan.records[: names.size, E.flags] & FLAG.math_class != 0) & np.isin(names, (DIV, SPAN))
+        self._elements = elements(scan, np.flatnonzero(np.isin(names, written) | is_drawn))
         """The elements that may give marks, in their order."""
         self._codes = [element for element in self._elements if element.name in (CODE, PRE)]
         self._cells = {block: cell for cell, block in self._tables.blocks.items()}
@@ -183,9 +198,11 @@ class _Writer:
     def _marked(self, block: int) -> str:
         """Returns the text of a block with its marks."""
         at, pieces = self._blocks[block][B.start], []
-        for place, _, _, characters in sorted(self._marks.get(block, ())):
-            pieces += [self._text[at:place].decode(), characters]
-            at = place
+        is_tex = False
+        for place, opens, _, characters in sorted(self._marks.get(block, ())):
+            piece = self._text[at:place].decode()
+            pieces += [_tex(piece) if is_tex else piece, characters]
+            at, is_tex = place, opens and characters[0] == "$"
         return "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode()))
 
     def _language(self, block: int) -> str:
@@ -231,9 +248,17 @@ class _Writer:
                     marks.setdefault(block, []).extend(both)
         return marks
 
+    def _is_formula(self, element: Element, start: int) -> bool:
+        """Whether all text of an element is TeX, without marks of its own."""
+        if element.name in TEX_FLAGS:
+            return bool(element.flags & TEX_FLAGS[element.name])
+        is_plain = element.number not in self._parents[element.number + 1 : element.number + 2]
+        is_marked = self._text[start : start + 2] in TEX_MARKS
+        return bool(element.flags & FLAG.math_class and is_plain and not is_marked)
+
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
         """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""
-        if element.flags & {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}.get(element.name, 0):
+        if self._is_formula(element, start):
             return ("$$", "$$") if element.flags & FLAG.display else ("$", "$")
         if element.name == CODE:
             return _code_marks(self._text[start : element.end])
@@ -249,6 +274,15 @@ def _code_marks(code: bytes) -> tuple[str, str]:
     mark = "`" * (1 + max(map(len, re.findall(b"`+", code)), default=0))
     space = " " if code.startswith(b"`") or code.endswith(b"`") else ""
     return mark + space, space + mark
+
+
+def _tex(formula: str) -> str:
+    """Returns a formula with the commands of its signs."""
+    whole = STYLE.fullmatch(formula)
+    written = SIGN.sub(
+        lambda match: f"\\{SIGNS[match[1]]} "[: None if match[2] else -1], whole[1] if whole else formula
+    )
+    return written.replace("−", "-")
 
 
 def _line(prefix: str, line: str) -> str:

@@ -57,6 +57,12 @@ def simple_cells(scan: Scan, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     cells, count = np.full((2, order.size), -1, np.int64), scan.registers[R.elements]
     blocks, simple = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    has_cells = False
+    for element in range(count):
+        has_cells |= scan.records[element, E.name] in (TD, TH)
+    if not has_cells:
+        cells[1] = 0
+        return cells
     for index in range(order.size):
         blocks[scan.records[order[index], B.element]] += 1
     for element in range(count - 1, 0, -1):
@@ -310,8 +316,8 @@ def with_rows(
 
 @kernel
 def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns ``keep`` with the captions between two kept blocks, or after the last block that is no caption, if it is
-    kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
+    """Returns ``keep`` with the code after kept blocks, and the captions between two, or after the last block that is
+    neither, if that is kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
     is_inside = np.zeros(scan.registers[R.elements], np.bool_)
     is_teaser = np.zeros(scan.registers[R.elements], np.bool_)
     for element in range(1, is_inside.size):
@@ -320,11 +326,15 @@ def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_])
         is_inside[element] = is_inside[parent] or (name in (CAPTION, FIGCAPTION) and not is_teaser[parent])
     kept, is_before, is_after = keep.copy(), False, True
     for index in range(order.size):
-        if is_inside[scan.records[order[index], B.element]]:
+        if scan.records[order[index], B.flags] & PRE_BLOCK:
+            kept[index] |= is_before
+        elif is_inside[scan.records[order[index], B.element]]:
             kept[index] = is_before
         else:
             is_before = keep[index]
     for index in range(order.size - 1, -1, -1):
+        if scan.records[order[index], B.flags] & PRE_BLOCK:
+            continue
         if is_inside[scan.records[order[index], B.element]]:
             kept[index] = keep[index] or (kept[index] and is_after)
         else:

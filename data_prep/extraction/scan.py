@@ -76,16 +76,17 @@ of a table. ``columns`` and ``rows`` are those that a cell says to span, plus on
 Flags = namedtuple(
     "Flags",
     "hidden aria_hidden not_displayed has_href shadow_root html_annotation tex font_style alt_text display drawn_tex"
-    " drawing tex_image line_numbers gutter as_block struck",
+    " drawing tex_image line_numbers gutter as_block struck math_class",
 )
-FLAG = Flags(*(1 << bit for bit in range(17)))
+FLAG = Flags(*(1 << bit for bit in range(18)))
 """Flags of tags and elements, as bits. ``drawing`` is a formula that MathJax drew, ``tex_image`` an image whose ``alt``
-is TeX; ``gutter`` may have numbers of lines, too."""
+is TeX; ``gutter`` may have numbers of lines, ``math_class`` a formula that a script draws."""
 CLASS_WORDS = {
     FLAG.drawn_tex: "katex-html",
     FLAG.drawing: "MathJax MathJax_Display MathJax_SVG MathJax_SVG_Display MathJax_CHTML MathJax_PHTML"
     " MathJax_PlainSource MathJax_Preview MathJax_MathML mjx-chtml",
     FLAG.tex_image: "mwe-math-fallback-image-inline mwe-math-fallback-image-display tex latex",
+    FLAG.math_class: "math",
     FLAG.line_numbers: "lineno linenos linenodiv linenumber linenumbers line-numbers-rows rouge-gutter lntd lnt"
     " blob-num js-line-number hljs-ln-numbers hljs-ln-n diff-line-num file-line-num crayon-num crayon-nums"
     " crayon-nums-content linenr lineNo source-line-no src-line-numbers code-line-number"

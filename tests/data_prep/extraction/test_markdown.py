@@ -30,8 +30,12 @@ FORMS = {
     "quotes": ("<blockquote>a<p>b<ul><li>c</ul></blockquote>d", "> a\n>\n> b\n>\n> - c\n\nd"),
     "formulas": (
         "a <math alttext='x^2'></math>, <math display=block alttext=y></math>, <math><mi>z</mi></math>",
-        "a $x^2$, $$y$$, z",
+        "a $x^2$, $$y$$, $z$",
     ),
+    "formulas that a script draws": (
+        r"<p><span class='math inline'>x^2</span> <span class=math>\(y\)</span> <i class=math>z</i>", r"$x^2$ \(y\) z",
+    ),
+    "formulas of MediaWiki": (r"<math alttext='{\displaystyle {x}}'></math>", "${x}$"),
     "tables": (
         "<table><tr><th>a<th>b|c<tr><td>d<br>e<td><b>f</b><tr><td><td>g</table>h",
         "| a | b\\|c |\n|---|---|\n| d e | f |\n|  | g |\n\nh",
@@ -39,7 +43,7 @@ FORMS = {
     "rows of different width": ("<table><tr><td>a<tr><td>b<td>c</table>", "| a |  |\n|---|---|\n| b | c |"),
     "cells with several blocks": ("<table><tr><td>a<td><p>b<p>c</table>", "a\n\nb\n\nc"),
     "no emphasis, no links": ("<p><b>a</b> <a href=x>b</a>", "a b"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.model import judged, load
-from headrace.data_prep.extraction.page import HtmlPage, read_page, with_rows
+from headrace.data_prep.extraction.page import HtmlPage, read_page, with_captions, with_rows
 from headrace.data_prep.extraction.scan import MAX_DEPTH
 from headrace.pipeline.core.text_files import opened, read_lines
 from tests.data_prep.extraction.dom import dom_text, squeezed
@@ -298,6 +298,13 @@ def test_a_table_below_a_kept_heading_is_kept():
     assert found.tolist() == [True] * 6 + [False] * 4
     keep[1] = False
     assert with_rows(page.scan, page.order, keep, np.ones(10, np.int64)).tolist() == keep.tolist()
+
+
+def test_code_after_kept_blocks_is_kept():
+    page = read_page("<p>a<pre>b</pre><p>c<pre>d</pre><p>e")
+    assert isinstance(page, HtmlPage)
+    kept = with_captions(page.scan, page.order, np.array([1, 0, 0, 0, 1], np.bool_))
+    assert kept.tolist() == [True, True, False, False, True]
 
 
 def test_captions_outside_of_the_text_are_left_out():
