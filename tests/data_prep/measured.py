@@ -31,7 +31,7 @@ from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.other_extractors import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
+from headrace.data_prep.sources.other_extractors import EXTRACTORS, MAX_DEPTH, depth
 from headrace.data_prep.sources.page_bytes import (
     binary_type,
     content_type,
@@ -150,7 +150,7 @@ def extractors() -> Iterator[tuple[str, Function]]:
         ours = HtmlExtraction(text_form=form, alt_texts=True, emphasis=form == "markdown", links=form == "markdown")
         yield f"extractor blocks, {form}", ours.extracted
     for name, function in EXTRACTORS.items():
-        if name not in OPTIONAL or is_installed(name):
+        if name != "trafilatura" or is_installed(name):
             yield f"extractor {name}", lambda html, function=function: as_page(html, function)
     yield "html: depth", depth
     for test in (looks_like_html, keeps_tags, binary_type, data_type, declared_encoding):
