@@ -1,4 +1,4 @@
-"""``headrace generate``: the text that a model writes after a prompt, in masked positions, or in a conversation.
+"""``headrace generate``: the text that a model writes after a prompt, or in a conversation.
 
 headrace generate --prompt "The mill"                          your newest weights below the root, greedily
 headrace generate --prompt "The mill" --run small              the weights of a run
@@ -7,8 +7,6 @@ headrace generate --prompt "The mill" --temperature 0.8 --top-p 0.95 --seed 3 --
 headrace generate --prompt "The mill" --beams 4 --length-penalty 0.6
 headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
 headrace generate --prompt "The mill" > text.txt               for headrace why text.txt --as text
-headrace generate --fill "Paris is the [MASK] of France."      an encoder: the 5 likeliest tokens of each position
-headrace generate --fill "The [MASK] turns." --top-k 10        the 10 likeliest
 headrace generate --chat --run small --system "Answer in one sentence."    a conversation in the terminal
 echo "Who are you?" | headrace generate --chat --run small     one line in, one answer out
 
@@ -18,10 +16,6 @@ without this file, or without do_sample in it, writes greedily.
 A single text is printed while it is generated. Several are printed as JSON lines, in the order of the prompts:
 
     {"prompt": "The mill", "text": " wheel turns.", "ending": "stop", "tokens": 5, "lost_prompt_tokens": 0}
-
-Of a filled text each candidate has a line: the number of the position, the probability p, -ln p, the token.
-
-    1  0.4120  0.887  capital
 
 A conversation is with the model of a run that learned conversations, else with its weights. The model reads all
 messages, in the chat template of its tokenizer_config.json. A model without one gets lines that begin with "User:" and
@@ -36,7 +30,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -56,22 +50,16 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.output.terminal import to_file, to_terminal
-from headrace.pipeline.report.formatting import visible
 from headrace.train.inference.language_model import Chat, GeneratedTexts
-from headrace.train.inference.language_model import fill as filled
 from headrace.train.inference.language_model import generate as generated
-from headrace.train.inference.queries import LikelyText
 from headrace.train.inference.settings import Sampling
 
-CANDIDATES = "5"
-"""The candidates of a masked position without --top-k."""
 OF_CHATS = "/reset begins a new conversation, /quit ends; Ctrl-C ends an answer"
 
 
 @command
 @click.option("--prompt", metavar="TEXT", default=None, help="The text to go on from; '' is the beginning of one.")
 @click.option("--prompts", metavar="FILE", default="", type=click.Path(), help="A file of prompts, one a line.")
-@click.option("--fill", "masked", metavar="TEXT", default="", help="A text with masks, such as [MASK], to fill.")
 @click.option("--chat", "talks", is_flag=True, help="Talk to the model: each line of the input gets an answer.")
 @click.option("--system", metavar="TEXT", default="", help="With --chat: the first message, which says how to answer.")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
@@ -84,7 +72,6 @@ def generate(
     overrides: Sequence[str],
     prompt: str | None,
     prompts: str,
-    masked: str,
     talks: bool,
     system: str,
     model: str,
@@ -92,20 +79,13 @@ def generate(
     run: str,
     **sampling: str,
 ) -> None:
-    """Prints what the weights of a run, or the model in FOLDER, write after a prompt, in masks, or in a chat."""
-    if (masked or talks) and (prompt is not None or prompts or samples):
+    """Prints what the weights of a run, or the model in FOLDER, write after a prompt, or in a chat."""
+    if talks and (prompt is not None or prompts or samples):
         problem, remedy = "is given with options of a prompt", "leave out --prompt, --prompts and --samples"
-        raise ConfigError("--fill" if masked else "--chat", problem, remedy)
+        raise ConfigError("--chat", problem, remedy)
     if system and not talks:
         raise ConfigError("--system", "is given without --chat", "give both")
     config = config_of(overrides)
-    if masked:
-        top_k = sampling.pop("top_k")
-        if any(sampling.values()) or talks:
-            raise ConfigError("--fill", "is given with other options", "give --top-k, --model or --run")
-        number = value_of(Positive, top_k or CANDIDATES, "--top-k")
-        show_filled(config, model_folder(config.root, model, run), masked, number)
-        return
     asked, given = [] if talks else prompts_of(prompt, prompts, samples), given_sampling(sampling)
     folder = chat_model_of(config.root, run) if talks and not model else model_folder(config.root, model, run)
     choice = sampling_of(given, folder)
@@ -114,20 +94,6 @@ def generate(
         talk(Chat.open(folder, config.evaluation, choice, system), folder)
     else:
         show(config, asked, folder, choice)
-
-
-def show_filled(config: RunConfig, folder: Path, text: str, candidates: int) -> None:
-    """Prints a line for each of the most likely tokens of each masked position of ``text``."""
-    let_threads_sleep()
-    for number, predictions in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
-        print_candidates(number, predictions)
-
-
-def print_candidates(number: int, candidates: Iterable[LikelyText]) -> None:
-    """Prints a line for each of the ``candidates`` of the masked position of this ``number``."""
-    for candidate in candidates:
-        shown = visible(candidate.text, len(candidate.text))
-        print(f"{number}  {candidate.probability:.4f}  {-candidate.log_probability:.3f}  {shown}")
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:

@@ -67,7 +67,8 @@ GONE = {
     "headrace thresholds": "it is gone: headrace compare RULE --as threshold (for by_language --to, in a clone of the "
     "repository: python -m benchmarks.data.language_estimation)",
     "headrace watch": "it is gone: headrace status --watch; with --score: headrace evaluate --checkpoints --watch",
-    "headrace fill": 'it is gone: headrace generate --fill "Paris is the [MASK] of France."',
+    "headrace fill": _LECTURES,
+    "headrace generate --fill": _LECTURES,
     "headrace sync": "it is gone: headrace export RUN --wandb",
     "headrace gc": "it is gone: headrace du --unused, and with --delete",
     "headrace train-extractor": "it is gone: python -m benchmarks.data.extractor_training in a clone of the repository",
@@ -76,7 +77,7 @@ GONE = {
     "headrace chat": "it is gone: headrace generate --chat --run RUN, or --model FOLDER",
     "headrace logs": "it is gone: headrace status RUN --logs, with --stage STAGE",
     "headrace verify": "it is gone: headrace release --check DIR",
-    "headrace generate --alternatives": f"{_LECTURES}; of --fill, --top-k has the number",
+    "headrace generate --alternatives": _LECTURES,
     "headrace plan --inference": _LECTURES,
     "--format hf": "it is gone: use --format parquet, and datasets.load_dataset(FOLDER).save_to_disk(…)",
     "--format mds": "it is gone: use --format parquet; streaming.MDSWriter takes its rows",

@@ -289,7 +289,6 @@ def test_what_does_not_go_together_is_found_before_anything_runs(
         ["generate", "--prompt", "a", "--top-p", "0"],
         ["generate", "--prompt", "a", "--seed", str(2**64)],
         ["generate", "--prompt", "a", "--beams", "100000"],
-        ["generate", "--fill", "a", "--top-k", "0"],
         ["ladder", "--show", "--budget", "0"],
         ["study", "cleaning", "--show", "--seeds", "0"],
     ],

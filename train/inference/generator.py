@@ -296,7 +296,5 @@ def generator_of(model: InferenceModel) -> Generator:
     """
     if model.stack not in WRITING:
         problem = f"is an encoder (model.stack={model.stack}), which continues no text"
-        raise ConfigError(
-            "the model", problem, 'fill masked positions: headrace generate --fill "Paris is the [MASK] of France."'
-        )
+        raise ConfigError("the model", problem, "give a decoder, or score the encoder: headrace evaluate")
     return SharedGenerator(model, model.sharing) if model.sharing else Generator(model)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, overload
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.inference.chat_template import DEFAULT_STOPS, DEFAULT_TEMPLATE, ChatTemplate, Message
-from headrace.train.inference.queries import LikelyText, TextEncoder
+from headrace.train.inference.queries import TextEncoder
 from headrace.train.inference.settings import Inference, Sampling
 
 if TYPE_CHECKING:
@@ -63,19 +63,6 @@ def generate(
     longest = max(generation.prompt_tokens + len(generation.tokens) for generation in generations)
     formula = shape.cache_formula(value_bytes)
     return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes))
-
-
-def fill(folder: Path, settings: Inference, text: str, candidates: int) -> list[list[LikelyText]]:
-    """Returns the most likely tokens of each masked position of ``text``; see ``inference_model.filled``.
-
-    Raises:
-        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
-        ConfigError: when the model fills no masked positions, or ``text`` has none or does not fit its window.
-    """
-    from headrace.train.inference.inference_model import filled
-    from headrace.train.inference.transformers_model import open_folder
-
-    return filled(open_folder(folder, settings), folder, text, candidates)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,6 @@ model reads each shared beginning once (causal_likelihood.py), an encoder predic
 
 import abc
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -79,21 +78,6 @@ class Written:
     text: str
     tokens: int
     """Its length, with the end-of-text token."""
-
-
-@dataclasses.dataclass(frozen=True)
-class LikelyText:
-    """A token, or a span of tokens, for one place of a text."""
-
-    text: str
-    tokens: tuple[int, ...]
-    log_probability: float
-    """ln p given what the model reads of the text."""
-
-    @property
-    def probability(self) -> float:
-        """The probability p."""
-        return math.exp(self.log_probability)
 
 
 AnyAnswer = Answer | Written | Any

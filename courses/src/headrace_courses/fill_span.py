@@ -32,16 +32,15 @@ from torch import Tensor
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.model_options import model_folder
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.commands.generate import print_candidates
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.train.context import ContextForm
-from headrace.train.inference.inference_model import MASKS, InferenceModel
-from headrace.train.inference.queries import LikelyText
+from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.settings import MOST_BEAMS
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.recomputing import AnyCache, extendable
 from headrace.train.model.transformer import Transformer
+from headrace_courses.fill_mask import MASKS, LikelyText, print_candidates
 from headrace_courses.program import run as run_program
 
 SPAN_TOKENS = 16

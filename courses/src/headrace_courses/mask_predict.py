@@ -24,8 +24,8 @@ from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.formatting import visible
 from headrace.train.inference.encoder_likelihood import Ids, MaskedLikelihood, logits_at
-from headrace.train.inference.inference_model import encoder_of, masked_sequence
 from headrace.train.inference.transformers_model import open_folder
+from headrace_courses.fill_mask import encoder_of, masked_sequence
 from headrace_courses.program import run as run_program
 
 

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.inference.encoder_likelihood import EncoderLikelihood
-from headrace.train.inference.inference_model import InferenceModel, check_fits, sequence_of
+from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.model.attention import DenseAttention, EncoderOutput, WeightRecorder
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import BIDIRECTIONAL, CAUSAL
+from headrace_courses.fill_mask import check_fits, sequence_of
 
 AttentionKind = Literal["self-attention", "encoder", "decoder", "cross-attention"]
 

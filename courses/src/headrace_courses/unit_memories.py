@@ -27,10 +27,10 @@ from torch import Tensor, nn
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.encoder_likelihood import EncoderLikelihood
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import LikelyText
 from headrace.train.model.head import Head
 from headrace.train.model.layers import Block
 from headrace.train.model.transformer import Transformer
+from headrace_courses.fill_mask import LikelyText
 
 TRIGGERS = 8
 """Texts of each unit."""

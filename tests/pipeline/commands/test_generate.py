@@ -1,8 +1,6 @@
 """``headrace generate``, as a person calls it."""
 
 import json
-import math
-import re
 import shutil
 from types import SimpleNamespace
 
@@ -210,37 +208,9 @@ def folders(tmp_path_factory):
     return root
 
 
-def test_candidates_are_printed_for_each_place(folders):
-    done = headrace_here("generate", "--fill", "a [MASK] b [MASK]", "--model", str(folders / "encoder"), "--top-k", "3")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["1"] * 3 + ["2"] * 3
-    fields = [re.fullmatch(r"\d  (\d\.\d{4})  (\d+\.\d{3})  .*", line) for line in lines]
-    shares, nats = ([float(field[number]) for field in fields] for number in (1, 2))
-    assert shares == pytest.approx([math.exp(-value) for value in nats], abs=1e-3)
-    assert shares[:3] == sorted(shares[:3], reverse=True)
-    assert 0 < sum(shares[:3]) <= 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ["generate", "--fill", "no place", "--model", "{}/encoder"],
-            "headrace: TEXT: has no masked position: 'no place'; write [MASK]",
-        ),
-        (
-            ["generate", "--fill", "a [MASK]", "--model", "{}/decoder"],
-            "/decoder' holds a model of stack decoder, which fills no masked position; give",
-        ),
-        (
-            ["generate", "--fill", "a [MASK]", "--model", "{}"],
-            "has no config.json; give the folder of a Hugging Face model",
-        ),
-        (
-            ["generate", "--fill", "a [MASK]", "--beams", "2"],
-            "headrace: --fill: is given with other options; give --top-k, --model or --run",
-        ),
         (
             ["generate", "--prompt", "a", "--model", "{}/encoder"],
             "is an encoder (model.stack=encoder), which continues",

@@ -18,7 +18,6 @@ from headrace.pipeline.core.errors import ConfigError
     [
         (generate, "generated", ["generate", "--prompt", "a", "--model", "{}"]),
         (generate.Chat, "open", ["generate", "--chat", "--model", "{}"]),
-        (generate, "filled", ["generate", "--fill", "a", "--model", "{}"]),
     ],
 )
 def test_threads_sleep_in_commands_that_load_a_model(

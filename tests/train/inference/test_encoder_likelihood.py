@@ -1,6 +1,6 @@
 """Pseudo-log-likelihoods against their definition, and what an encoder is asked and refused.
 
-Scores by detection, and the commands with the folder of a discriminator.
+Scores by detection, with the folder of a discriminator.
 """
 
 import numpy as np
@@ -17,14 +17,13 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.encoder_likelihood import DetectionLikelihood, MaskedLikelihood
 from headrace.train.inference.generator import generator_of
-from headrace.train.inference.inference_model import InferenceModel, filled
+from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR
-from tests.command_line import headrace_here
 from tests.train.evaluation.test_benchmarks import STORIES, sources
 from tests.train.families.test_encoders import BERT, DISCRIMINATOR
 
@@ -129,34 +128,10 @@ def test_a_benchmark_of_another_kind_is_refused(folder, tmp_path):
 
 
 def test_an_encoder_continues_no_text(folder):
-    with pytest.raises(ConfigError, match=r"is an encoder \(model.stack=encoder\), which continues no text; fill"):
+    with pytest.raises(
+        ConfigError, match=r"is an encoder \(model.stack=encoder\), which continues no text; give a decoder"
+    ):
         generator_of(opened(folder))
-
-
-@torch.inference_mode()
-def test_candidates_are_the_most_probable_tokens_of_each_place(folder):
-    model = opened(folder)
-    found = filled(model, folder, "the [MASK] turns <mask>.", 3)
-    tokens = likelihood_of(model).tokens
-    parts = [ids.tolist() for ids in model.tokenizer.encode(["the", " turns", "."])]
-    row = torch.tensor([[tokens.first, *parts[0], tokens.mask, *parts[1], tokens.mask, *parts[2], tokens.last]])
-    logits = likelihood_of(model).network(row, torch.arange(row.shape[1])[None], torch.zeros_like(row))[0]
-    for candidates, place in zip(found, (row[0] == tokens.mask).nonzero().flatten().tolist(), strict=True):
-        top = logits[place].softmax(0)[: model.tokens].topk(3)
-        assert [one.probability for one in candidates] == pytest.approx(top.values.tolist(), abs=1e-6)
-        assert [one.text for one in candidates] == [model.tokenizer.decode([n]).strip() for n in top.indices.tolist()]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("no place", r"TEXT: has no masked position: 'no place'; write \[MASK\] where a token is to be predicted"),
-        ("[MASK] " + "x" * 40, r"TEXT: has \d+ tokens, and the model has 24 positions; give a shorter text"),
-    ],
-)
-def test_a_text_that_cannot_be_filled_is_refused(folder, text, message):
-    with pytest.raises(ConfigError, match=message):
-        filled(opened(folder), folder, text, 3)
 
 
 @pytest.fixture(scope="module")
@@ -194,10 +169,6 @@ def test_a_score_is_the_probability_that_no_token_was_replaced(discriminator):
     assert (scored.items, scored.tally.queries) == (8, 16)
 
 
-def test_commands_name_the_generator(discriminator):
-    done = headrace_here("generate", "--fill", "a [MASK]", "--model", str(discriminator))
-    assert done.returncode == 2
-    wrong = "holds a model of stack discriminator, which fills no masked position"
-    assert f"{wrong}; give the folder of its generator\n" in done.stderr
+def test_a_discriminator_continues_no_text(discriminator):
     with pytest.raises(ConfigError, match=r"is an encoder \(model.stack=discriminator\), which continues no text"):
         generator_of(open_folder(discriminator, Inference(device="cpu")))
