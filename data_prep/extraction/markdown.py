@@ -32,7 +32,8 @@ A, CODE, DIV, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT, SPAN = numbers(
 LISTING_LEVELS = 4
 """Elements around each line of a listing whose lines are a ``pre`` each."""
 TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
-TEX_MARKS = (b"\\(", b"\\[", b"$$")
+NO_TEX = re.compile(rb"\s*(?:\$|\\[(\[]|[^\\]*\b[A-Za-z]{4,}[^\\]*$)")
+"""Text in an element for a formula that has marks already, or is words."""
 STYLE = re.compile(r"\{\\(?:display|text)style (.*)\}", re.S)
 """A formula in the braces that MediaWiki puts around each."""
 SAME_NAMES = "cap cong cup equiv forall ge int le nabla ne oplus otimes perp prod sim sum times".split()  # noqa: SIM905
@@ -253,8 +254,8 @@ class _Writer:
         if element.name in TEX_FLAGS:
             return bool(element.flags & TEX_FLAGS[element.name])
         is_plain = element.number not in self._parents[element.number + 1 : element.number + 2]
-        is_marked = self._text[start : start + 2] in TEX_MARKS
-        return bool(element.flags & FLAG.math_class and is_plain and not is_marked)
+        is_tex = is_plain and not NO_TEX.match(self._text, start, element.end)
+        return bool(element.flags & FLAG.math_class and is_tex)
 
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
         """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""

@@ -33,7 +33,7 @@ FORMS = {
         "a $x^2$, $$y$$, $z$",
     ),
     "formulas that a script draws": (
-        r"<p><span class='math inline'>x^2</span> <span class=math>\(y\)</span> <i class=math>z</i>", r"$x^2$ \(y\) z",
+        r"<p><span class='math inline'>x^2</span> <span class=math>\(y\)</span> <i class=math>z</i> <div class=math>Mathematics</div>", "$x^2$ \\(y\\) z\n\nMathematics",
     ),
     "formulas of MediaWiki": (r"<math alttext='{\displaystyle {x}}'></math>", "${x}$"),
     "tables": (
