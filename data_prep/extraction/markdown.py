@@ -38,7 +38,9 @@ STYLE = re.compile(r"\{\\(?:display|text)style (.*)\}", re.S)
 """A formula in the braces that MediaWiki puts around each."""
 OTHERS = "∑sum ∏prod ∫int ∂partial ∇nabla ∞infty ±pm ×times ·cdot ⋅cdot ≤le ≥ge ≠ne ≈approx ≡equiv ∼sim ∝propto ∈in"
 OTHERS += " ∀forall ∃exists ∩cap ∪cup ⊂subset ⊗otimes ⊕oplus →to ←leftarrow …ldots ⋯cdots ℏhbar"
-SIGNS = {chr(point): name for point, name in codepoint2name.items() if 0x391 <= point < 0x3CA}
+SIGNS = {
+    chr(point): name for point, name in codepoint2name.items() if chr(point) in "ΓΔΘΛΞΠΣΥΦΨΩαβγδεζηθικλμνξπρστυφχψω"
+}
 SIGNS |= {pair[0]: pair[1:] for pair in OTHERS.split()}
 """A sign → the command of TeX for it; Greek letters have the names of HTML."""
 SIGN = re.compile(f"([{''.join(SIGNS)}])(?=([^\\W_]?))")
