@@ -32,15 +32,17 @@ A, CODE, DIV, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT, SPAN = numbers(
 LISTING_LEVELS = 4
 """Elements around each line of a listing whose lines are a ``pre`` each."""
 TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
-TEX_MARKS = (b"\\(", b"\\[", b"$$")
+NO_TEX = re.compile(rb"\s*(?:\$|\\[(\[]|[^\\]*\b[A-Za-z]{4,}[^\\]*$)")
+"""Text in an element for a formula that has marks already, or is words."""
 STYLE = re.compile(r"\{\\(?:display|text)style (.*)\}", re.S)
 """A formula in the braces that MediaWiki puts around each."""
-SAME_NAMES = "cap cong cup equiv forall ge int le nabla ne oplus otimes perp prod sim sum times".split()  # noqa: SIM905
-"""Signs that TeX names as HTML does."""
-OTHERS = "∂partial ∈in ∃exists ∝propto ∞infty ≈approx ±pm ·cdot ⋅cdot …ldots ⋯cdots →to ←leftarrow ⊂subset ℏhbar"
-SIGNS = {chr(point): name for point, name in codepoint2name.items() if 0x391 <= point < 0x3CA or name in SAME_NAMES}
+OTHERS = "∑sum ∏prod ∫int ∂partial ∇nabla ∞infty ±pm ×times ·cdot ⋅cdot ≤le ≥ge ≠ne ≈approx ≡equiv ∼sim ∝propto ∈in"
+OTHERS += " ∀forall ∃exists ∩cap ∪cup ⊂subset ⊗otimes ⊕oplus →to ←leftarrow …ldots ⋯cdots ℏhbar"
+SIGNS = {
+    chr(point): name for point, name in codepoint2name.items() if chr(point) in "ΓΔΘΛΞΠΣΥΦΨΩαβγδεζηθικλμνξπρστυφχψω"
+}
 SIGNS |= {pair[0]: pair[1:] for pair in OTHERS.split()}
-"""A sign → the command of TeX for it."""
+"""A sign → the command of TeX for it; Greek letters have the names of HTML."""
 SIGN = re.compile(f"([{''.join(SIGNS)}])(?=([^\\W_]?))")
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
 LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([\w+#.-]+)")
@@ -253,8 +255,8 @@ class _Writer:
         if element.name in TEX_FLAGS:
             return bool(element.flags & TEX_FLAGS[element.name])
         is_plain = element.number not in self._parents[element.number + 1 : element.number + 2]
-        is_marked = self._text[start : start + 2] in TEX_MARKS
-        return bool(element.flags & FLAG.math_class and is_plain and not is_marked)
+        is_tex = is_plain and not NO_TEX.match(self._text[start : element.end])
+        return bool(element.flags & FLAG.math_class and is_tex)
 
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
         """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""

@@ -33,7 +33,8 @@ FORMS = {
         "a $x^2$, $$y$$, $z$",
     ),
     "formulas that a script draws": (
-        r"<p><span class='math inline'>x^2</span> <span class=math>\(y\)</span> <i class=math>z</i>", r"$x^2$ \(y\) z",
+        r"<span class='math x'>x^2</span> <span class=math>\(y\)</span> <i class=math>z</i><div class=math>Mill</div>",
+        "$x^2$ \\(y\\) z\n\nMill",
     ),
     "formulas of MediaWiki": (r"<math alttext='{\displaystyle {x}}'></math>", "${x}$"),
     "tables": (
