@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.block_statistics import pair_set
 from headrace.data_prep.extraction.features import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE, features
-from headrace.data_prep.extraction.markup import NAMES
-from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_rows, with_title
+from headrace.data_prep.extraction.markup import NAMES, numbers
+from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_rows
 from headrace.data_prep.extraction.page_facts import page_kinds
-from headrace.data_prep.extraction.scan import B, E
+from headrace.data_prep.extraction.scan import B, E, R
 from headrace.data_prep.extraction.shown import with_buttons
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 from headrace.pipeline.core.errors import ConfigError
@@ -49,6 +49,7 @@ ALL_LEAVES = np.int32(2**MOST_LEAVES - 1)
 DE_BRUIJN = 0x077CB531
 """Its products with 1, 2, 4, … differ in their bits 27 to 31, which number the bits of a set of leaves."""
 FEATURE, THRESHOLD, LEFT, SCORE, LEAVES = range(5)
+(H1,) = numbers("h1")
 Lexicon = tuple[NDArray[np.int32], NDArray[np.int8]]
 """A table of the hashes of tokens of attributes, 0 where it is free, and their scores."""
 ARRAYS = {"hashes": np.int32, "scores": np.int8, "roots": np.int32, "nodes": np.int32, "table": np.int64}
@@ -156,6 +157,19 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
     keep = with_buttons(page.scan, page.order, choice(probability, words))
     keep = with_rows(page.scan, page.order, keep, words)
     return probability, with_title(page, with_captions(page.scan, page.order, keep))
+
+
+def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns ``keep`` with the only ``h1`` if it stands above all kept blocks, often outside the part of the page that
+    has them: (blocks,). What ends a longer title that the page states is the name of its site, and is left out."""
+    records = page.scan.records[: page.scan.registers[R.elements]]
+    headings = np.flatnonzero((records[:, E.name] == H1) & (records[:, E.text_start] < records[:, E.text_end]))
+    if headings.size != 1 or not keep.any():
+        return keep
+    begins = page.scan.records[page.order, B.start]
+    is_title = (begins >= records[headings, E.text_start]) & (begins < records[headings, E.text_end])
+    text, title = (" ".join(text.split()) for text in (page.text(is_title), str(page.facts.get("title", ""))))
+    return keep | (is_title & (is_title.argmax() < keep.argmax()) & (title == text or not title.endswith(text)))
 
 
 @kernel

@@ -380,20 +380,6 @@ class HtmlPage:
         return self.text(np.ones(self.order.size, np.bool_))
 
 
-def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns ``keep`` with the only ``h1`` if it stands above all kept blocks, often outside the part of the page that
-    has them: (blocks,). What ends a longer title that the page states is the name of its site, and is left out."""
-    records = page.scan.records[: page.scan.registers[R.elements]]
-    headings = np.flatnonzero((records[:, E.name] == H1) & (records[:, E.text_start] < records[:, E.text_end]))
-    if headings.size != 1 or not keep.any():
-        return keep
-    begins = page.scan.records[page.order, B.start]
-    is_title = (begins >= records[headings, E.text_start]) & (begins < records[headings, E.text_end])
-    text, title = (" ".join(text.split()) for text in (page.text(is_title), str(page.facts.get("title", ""))))
-    is_site = title.endswith(text) and title != text
-    return keep | is_title if is_title.argmax() < keep.argmax() and not is_site else keep
-
-
 def read_page(html: str | bytes, is_xml: bool = False, with_alt: bool = False) -> HtmlPage | Drop:
     """Reads ``html``, text or valid UTF-8, which may be a fragment.
 

@@ -34,8 +34,8 @@ from headrace.pipeline.report.stage_warnings import all_warnings, by_rule
 from headrace.pipeline.report.training_section import FinetunedScores, held_out
 from headrace.pipeline.run.planner import Run, left_out
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT, labels
+from headrace.train.parts import WRITING
 
-PROMPT = "The"
 REPORT = "report.html"
 
 
@@ -123,8 +123,7 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     if "finetuned" in artifacts:
         yield shlex.join(["headrace", "export", _label(run), "--to", "fine_tuned_model", *root])
     if "weights" in artifacts:
-        uses = {"encoder": ["generate", "--fill", f"{PROMPT} [MASK]"], "discriminator": ["evaluate"]}
-        use = uses.get(run.config.model.stack, ["generate", "--prompt", PROMPT])
+        use = ["generate", "--prompt", "The"] if run.config.model.stack in WRITING else ["evaluate"]
         yield shlex.join(["headrace", *use, *of_run])
     if "clean" in artifacts:
         rules = count_rows(artifacts["clean"].counts, "dropped:", 0)

@@ -28,7 +28,7 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.families.hf_folder import read_weights
 from headrace.train.families.initial_weights import raw_files, teacher_files
-from headrace.train.inference.language_model import Chat, LanguageModel, fill, generate
+from headrace.train.inference.language_model import Chat, LanguageModel, generate
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.transformer import build_empty
@@ -108,7 +108,7 @@ LEARNING: dict[str, Callable[[Path], object]] = {"initial weights": first_weight
 DOORS: dict[str, dict[str, Callable[[Path], object]]] = {
     "phi": WRITING,
     "gpt2": WRITING | LEARNING,
-    "bert": {"evaluate": score, "fill": lambda folder: fill(folder, CPU, "a [MASK]", 1)} | LEARNING,
+    "bert": {"evaluate": score} | LEARNING,
 }
 READERS = ("evaluate", "initial weights")
 """The doors that read weights in a way of their own; the others open a folder as ``evaluate`` does."""
