@@ -44,12 +44,7 @@ class Signatures(Stage):
         Its address depends only on the settings that decide signatures, so a new threshold reuses them.
         """
         banding = dedup.banding
-        return cls(
-            shingle_words=dedup.shingle_words,
-            bands=banding.bands,
-            rows=banding.rows,
-            seed=dedup.seed,
-        )
+        return cls(shingle_words=dedup.shingle_words, bands=banding.bands, rows=banding.rows, seed=dedup.seed)
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("signatures", shards["clean"], self._run),)

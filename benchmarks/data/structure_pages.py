@@ -9,7 +9,7 @@ Each generator gets that in its own input language and makes a site of all of th
 have a template (structure_templates.yaml), which puts what pandoc writes as HTML in their markup. What is not installed
 is left out and named. Pages of KEPT were never looked at while the extractor was changed.
     apt-get install pandoc hugo jekyll doxygen default-jdk-headless rustc asciidoctor latexml docbook-xsl-ns xsltproc \
-        nodejs npm python3.11-doc python-sympy-doc python-astropy-doc python-lmfit-doc python-brian-doc
+        nodejs npm python3.11-doc python-sympy-doc python-astropy-doc python-brian-doc
     pip install sphinx furo sphinx-rtd-theme pydata-sphinx-theme mkdocs mkdocs-material docutils pdoc nbconvert pygments
     npm install honkit vitepress markdown-it-mathjax3 katex        in the folder where this runs
 """
@@ -198,7 +198,7 @@ def in_form(form: str, *options: str) -> Callable[[Document], str]:
 
 
 def doxygen_source(doc: Document) -> str:
-    text = doc.with_formulas(r"\f${}\f$", r"\f[{}\f]").replace("``` python", "```py")
+    text = doc.with_formulas(r"\f${}\f$", r"\f[{}\f]").replace("``` python", "```py").replace(r"\~", "~")
     return text.replace("\n", f" {{#{doc.name}}}\n", 1)
 
 

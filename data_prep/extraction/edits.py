@@ -96,10 +96,10 @@ class Edits:
         key = (-number, -sequence) if closes else (number, sequence)
         self._inserted.append((at, not closes, *key, text.encode(), place))
 
-    def enclose(self, start: int, end: int, owner: Element) -> None:
-        """Puts parentheses around a piece."""
-        self.insert(start, "(", owner)
-        self.insert(end, ")", owner, closes=True)
+    def enclose(self, start: int, end: int, owner: Element, pair: tuple[str, str] = ("(", ")")) -> None:
+        """Puts a pair, such as parentheses, around a piece."""
+        self.insert(start, pair[0], owner)
+        self.insert(end, pair[1], owner, closes=True)
 
     def gap(self, at: int, text: str, owner: Element) -> None:
         """Puts ``text`` in at ``at``, in place of the white space before it."""

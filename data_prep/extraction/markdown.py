@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from html import unescape
+from html.entities import codepoint2name
 from itertools import groupby
 from operator import attrgetter
 
@@ -31,9 +32,18 @@ A, CODE, DIV, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT, SPAN = numbers(
 LISTING_LEVELS = 4
 """Elements around each line of a listing whose lines are a ``pre`` each."""
 TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
-TEX_MARKS = (b"\\(", b"\\[", b"$$")
-STYLE = re.compile(r"(?<=\$)\{\\(?:display|text)style (.*?)\}(?=\$)", re.S)
+NO_TEX = re.compile(rb"\s*(?:\$|\\[(\[]|[^\\]*\b[A-Za-z]{4,}[^\\]*$)")
+"""Text in an element for a formula that has marks already, or is words."""
+STYLE = re.compile(r"\{\\(?:display|text)style (.*)\}", re.S)
 """A formula in the braces that MediaWiki puts around each."""
+OTHERS = "∑sum ∏prod ∫int ∂partial ∇nabla ∞infty ±pm ×times ·cdot ⋅cdot ≤le ≥ge ≠ne ≈approx ≡equiv ∼sim ∝propto ∈in"
+OTHERS += " ∀forall ∃exists ∩cap ∪cup ⊂subset ⊗otimes ⊕oplus →to ←leftarrow …ldots ⋯cdots ℏhbar"
+SIGNS = {
+    chr(point): name for point, name in codepoint2name.items() if chr(point) in "ΓΔΘΛΞΠΣΥΦΨΩαβγδεζηθικλμνξπρστυφχψω"
+}
+SIGNS |= {pair[0]: pair[1:] for pair in OTHERS.split()}
+"""A sign → the command of TeX for it; Greek letters have the names of HTML."""
+SIGN = re.compile(f"([{''.join(SIGNS)}])(?=([^\\W_]?))")
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
 LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([\w+#.-]+)")
 """The language of code, in a class of ``pre`` or ``code``."""
@@ -51,7 +61,7 @@ def markdown(
 
     ``emphasis`` and ``links`` add ``*…*`` and ``[…](address)``.
     """
-    scan, order, keep = as_shown(scan, order, keep)
+    scan, order, keep = as_shown(scan, order, keep, as_tex=True)
     writer = _Writer(scan, order, emphasis, links)
     return "".join(writer.pieces(np.flatnonzero(keep).tolist()))
 
@@ -190,10 +200,12 @@ class _Writer:
     def _marked(self, block: int) -> str:
         """Returns the text of a block with its marks."""
         at, pieces = self._blocks[block][B.start], []
-        for place, _, _, characters in sorted(self._marks.get(block, ())):
-            pieces += [self._text[at:place].decode(), characters]
-            at = place
-        return STYLE.sub(r"\1", "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode())))
+        is_tex = False
+        for place, opens, _, characters in sorted(self._marks.get(block, ())):
+            piece = self._text[at:place].decode()
+            pieces += [_tex(piece) if is_tex else piece, characters]
+            at, is_tex = place, opens and characters[0] == "$"
+        return "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode()))
 
     def _language(self, block: int) -> str:
         """Returns the language of a block of code, which a class of its ``pre`` or of a ``code`` in it names."""
@@ -243,8 +255,8 @@ class _Writer:
         if element.name in TEX_FLAGS:
             return bool(element.flags & TEX_FLAGS[element.name])
         is_plain = element.number not in self._parents[element.number + 1 : element.number + 2]
-        is_marked = self._text[start : start + 2] in TEX_MARKS
-        return bool(element.flags & FLAG.math_class and is_plain and not is_marked)
+        is_tex = is_plain and not NO_TEX.match(self._text[start : element.end])
+        return bool(element.flags & FLAG.math_class and is_tex)
 
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
         """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""
@@ -264,6 +276,15 @@ def _code_marks(code: bytes) -> tuple[str, str]:
     mark = "`" * (1 + max(map(len, re.findall(b"`+", code)), default=0))
     space = " " if code.startswith(b"`") or code.endswith(b"`") else ""
     return mark + space, space + mark
+
+
+def _tex(formula: str) -> str:
+    """Returns a formula with the commands of its signs."""
+    whole = STYLE.fullmatch(formula)
+    written = SIGN.sub(
+        lambda match: f"\\{SIGNS[match[1]]} "[: None if match[2] else -1], whole[1] if whole else formula
+    )
+    return written.replace("−", "-")
 
 
 def _line(prefix: str, line: str) -> str:

@@ -4,7 +4,8 @@
     <mfrac><mi>p</mi><mrow><mi>v</mi><mo>+</mo><mn>1</mn></mrow></mfrac>  ──>  p/(v+1)
 
 ``^`` and ``_`` stand where a number or a formula would run into the letters or digits before it. Words, ordinals, notes
-and the digits of chemical formulas stay as they are. MathML is written in the way of UnicodeMath (Sargent, 2016).
+and the digits of chemical formulas stay as they are. MathML is written in the way of UnicodeMath (Sargent, 2016), and
+as TeX in Markdown: ``\\frac{p}{v+1}``.
 """
 
 import re
@@ -23,19 +24,15 @@ ELEMENT = re.compile(
     "N[abdehiop]?|O[gs]?|P[abdmortu]?|R[abefghnu]|S[bcegimnr]?|T[abcehilms]|U|V|W|Xe|Yb?|Z[nr])$"
 )
 """A chemical element."""
-ABBREVIATIONS = frozenset(
-    """
-    st nd rd th er ers re res e es ère ères eme ème èmes nde d de me mes mme lle lles gr te tes o os ª º ste bis ter to
-    ta tm sm mc md ®
-    """.split()  # noqa: SIM905
-)
+RAISED = "st nd rd th er ers re res e es ère ères eme ème èmes nde d de me mes mme lle lles gr te tes o os ª º ste bis"
+ABBREVIATIONS = frozenset([*RAISED.split(), "ter", "to", "ta", "tm", "sm", "mc", "md", "®"])
 """Raised letters of ordinals, titles and trademarks."""
 LONGEST = 24
 """Characters of what may be an exponent."""
 
 
-def add_notation(edits: Edits, parts: list[Element]) -> None:
-    """Adds the marks of ``parts``, which are elements of a page in their order, to ``edits``."""
+def add_notation(edits: Edits, parts: list[Element], as_tex: bool) -> None:
+    """Adds the marks of ``parts``, elements of a page in their order, to ``edits``; ``as_tex``: MathML is TeX."""
     scripts = [part for part in parts if part.name in (SUB, SUP)]
     is_fraction = False
     for part, after in zip_longest(scripts, scripts[1:]):
@@ -46,7 +43,7 @@ def add_notation(edits: Edits, parts: list[Element]) -> None:
             and not part.flags & (FLAG.alt_text | FLAG.tex)
             and not edits.is_removed(part.start, part.end)
         ):
-            _add_math(edits, part)
+            _add_math(edits, part, as_tex)
 
 
 def _add_script(edits: Edits, part: Element, after: Element | None) -> bool:
@@ -118,10 +115,13 @@ ACCENTS = {
 }  # fmt: skip
 """An accent over or under a letter → the character that combines with it."""
 CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "⟨": "⟩", "⌊": "⌋", "⌈": "⌉"}
+PAIRS, CHOOSE = (("(", ")"), ("{", "}")), (" choose ", r" \choose ")
+"""The pair around a part, and the mark of a binomial coefficient: in signs, and in TeX."""
+FUNCTION = re.compile("(?:arc)?(?:cos|sin|tan)|(?:cos|sin|tan)h|det|dim|exp|inf|ker|lim|ln|log|max|min|sup")
 INVISIBLE = re.compile("[\u2061-\u2064]")
 
 
-def _add_math(edits: Edits, math: Element) -> None:
+def _add_math(edits: Edits, math: Element, as_tex: bool) -> None:
     """Adds the marks of one formula without TeX."""
     parts = edits.inside(math)
     children: dict[int, list[Element]] = {}
@@ -143,10 +143,14 @@ def _add_math(edits: Edits, math: Element) -> None:
         if part.name in (ANNOTATION, ANNOTATION_XML, MPHANTOM):
             edits.remove(part.start, part.end)
         elif part.name in TOKENS:
-            _add_token(edits, part)
-        elif own and not _add_layout(edits, part, own, tokens):
+            _add_token(edits, part, as_tex)
+        elif own and not _add_layout(edits, part, own, tokens, as_tex):
             for before, after in pairwise(own):
                 _add_space(edits, before, after)
+        if as_tex and part.name in TOKENS and edits.trimmed(part)[0] > edits.trimmed(math)[0]:
+            edits.gap(edits.trimmed(part)[0], "", part)
+    if as_tex:
+        edits.mark_tex(math)
 
 
 def _add_space(edits: Edits, before: Element, after: Element) -> None:
@@ -164,11 +168,17 @@ def _add_space(edits: Edits, before: Element, after: Element) -> None:
         edits.insert(begin, " ", None, closes=True)
 
 
-def _add_token(edits: Edits, part: Element) -> None:
-    """Writes quotes, and operators that are not seen."""
+def _add_token(edits: Edits, part: Element, as_tex: bool) -> None:
+    """Writes quotes, operators that are not seen, and the commands of TeX."""
     first, last = edits.trimmed(part)
     text = edits.string(first, last)
-    if part.name == MS:
+    if as_tex:
+        is_text = part.name in (MS, MTEXT)
+        if FUNCTION.fullmatch(text) or text in ("{", "}"):
+            edits.insert(first, "\\", part)
+        elif is_text or (len(text) > 1 and text.isalpha()):
+            edits.enclose(first, last, part, (r"\text{" if is_text else r"\mathrm{", "}"))
+    elif part.name == MS:
         quote = edits.attributes(part).get("lquote", "") or '"'
         edits.insert(first, quote, part)
         edits.insert(last, edits.attributes(part).get("rquote", "") or quote, part, closes=True)
@@ -179,18 +189,20 @@ def _add_token(edits: Edits, part: Element) -> None:
             edits.insert(last, mark, None, closes=True)
 
 
-def _add_layout(edits: Edits, part: Element, own: list[Element], tokens: dict[int, int]) -> bool:
+def _add_layout(edits: Edits, part: Element, own: list[Element], tokens: dict[int, int], as_tex: bool) -> bool:
     """Adds the marks of an element that places its children. Returns whether it is none of a row of them."""
     if part.name == MTABLE:
-        _join(edits, [child for child in own if child.name in (MTR, MLABELEDTR)], "; ")
+        _join(edits, [child for child in own if child.name in (MTR, MLABELEDTR)], r" \\ " if as_tex else "; ")
+        if as_tex:
+            edits.enclose(*edits.trimmed(part), part, (r"\begin{matrix}", r"\end{matrix}"))
     elif part.name in (MTR, MLABELEDTR):
-        _join(edits, own, " ")
+        _join(edits, own, " & " if as_tex else " ")
     elif part.name == MFENCED:
         _add_fence(edits, part, own)
     elif part.name == MSQRT or (part.name == MENCLOSE and "radical" in edits.attributes(part).get("notation", "")):
-        edits.insert(edits.trimmed(part)[0], "√", part)
-        if tokens[part.number] != 1:
-            edits.enclose(*edits.trimmed(part), part)
+        edits.insert(edits.trimmed(part)[0], r"\sqrt" if as_tex else "√", part)
+        if as_tex or tokens[part.number] != 1:
+            edits.enclose(*edits.trimmed(part), part, PAIRS[as_tex])
         return False
     elif part.name == MACTION:
         for child in own[1:]:
@@ -198,13 +210,13 @@ def _add_layout(edits: Edits, part: Element, own: list[Element], tokens: dict[in
     elif part.name == MMULTISCRIPTS:
         _add_scripts(edits, own, tokens)
     elif part.name in MARKS and len(own) == len(MARKS[part.name]) + 1:
-        _add_marks(edits, part, own, tokens)
+        _add_marks(edits, part, own, tokens, as_tex)
     else:
         return False
     return True
 
 
-def _add_marks(edits: Edits, part: Element, own: list[Element], tokens: dict[int, int]) -> None:
+def _add_marks(edits: Edits, part: Element, own: list[Element], tokens: dict[int, int], as_tex: bool) -> None:
     accent = ACCENTS.get(edits.string(*edits.trimmed(own[1]))) if part.name in (MOVER, MUNDER) else None
     if accent and len(edits.string(*edits.trimmed(own[0]))) == 1:
         edits.remove(edits.trimmed(own[0])[1], own[1].end)
@@ -212,18 +224,22 @@ def _add_marks(edits: Edits, part: Element, own: list[Element], tokens: dict[int
         return
     is_choice = part.name == MFRAC and re.match(r"0+(?![.\d]*[1-9])", edits.attributes(part).get("linethickness", ""))
     if is_choice:
-        edits.enclose(*edits.trimmed(part), part)
+        edits.enclose(*edits.trimmed(part), part, PAIRS[as_tex])
+    is_fraction = as_tex and part.name == MFRAC and not is_choice
+    if is_fraction:
+        edits.insert(edits.trimmed(part)[0], r"\frac", part)
     for child, mark in zip(own, ("", *MARKS[part.name]), strict=True):
         first, last = edits.trimmed(child)
         if mark:
             if first == last and part.name != MFRAC:
                 continue
-            edits.gap(first, " choose " if is_choice else mark, child)
+            edits.gap(first, CHOOSE[as_tex] if is_choice else "" if is_fraction else mark, child)
         if part.name == MROOT and mark:
-            edits.insert(first, "(1/", child)
-            edits.insert(last, ")", child, closes=True)
+            edits.enclose(first, last, child, (f"{PAIRS[as_tex][0]}1/", PAIRS[as_tex][1]))
+        elif is_fraction or (as_tex and mark and last - first > 1):
+            edits.enclose(first, last, child, PAIRS[True])
         elif _is_complex(edits, child, tokens, is_exponent=mark in tuple("^_")):
-            edits.enclose(first, last, child)
+            edits.enclose(first, last, child, PAIRS[as_tex])
 
 
 def _is_complex(edits: Edits, part: Element, tokens: dict[int, int], is_exponent: bool) -> bool:

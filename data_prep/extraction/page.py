@@ -312,8 +312,8 @@ def with_rows(
 
 @kernel
 def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns ``keep`` with captions and code between two kept blocks, or after the last block that is neither, if that
-    is kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
+    """Returns ``keep`` with the code after kept blocks, and the captions between two, or after the last block that is
+    neither, if that is kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
     is_inside = np.zeros(scan.registers[R.elements], np.bool_)
     is_teaser = np.zeros(scan.registers[R.elements], np.bool_)
     for element in range(1, is_inside.size):
@@ -323,12 +323,14 @@ def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_])
     kept, is_before, is_after = keep.copy(), False, True
     for index in range(order.size):
         if scan.records[order[index], B.flags] & PRE_BLOCK:
-            is_inside[scan.records[order[index], B.element]] = True
-        if is_inside[scan.records[order[index], B.element]]:
+            kept[index] |= is_before
+        elif is_inside[scan.records[order[index], B.element]]:
             kept[index] = is_before
         else:
             is_before = keep[index]
     for index in range(order.size - 1, -1, -1):
+        if scan.records[order[index], B.flags] & PRE_BLOCK:
+            continue
         if is_inside[scan.records[order[index], B.element]]:
             kept[index] = keep[index] or (kept[index] and is_after)
         else:

@@ -171,9 +171,10 @@ def _block_at(records: NDArray[np.int32], size: int, at: int) -> int:
 
 
 def as_shown(
-    scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]
+    scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_], as_tex: bool = False
 ) -> tuple[Scan, NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns the page, the blocks and ``keep`` as a reader sees them: blocks without text are no longer there."""
+    """Returns the page, the blocks and ``keep`` as a reader sees them: blocks without text are no longer there, and
+    MathML is TeX if ``as_tex``."""
     changed = changed_elements(scan, order, keep)
     joined = [(first, last) for first, last in buttons(scan, order, keep) if keep[first:last].all()]
     if not changed.size and not joined:
@@ -182,7 +183,7 @@ def as_shown(
     parts = elements(scan, changed)
     _remove_unseen(edits, parts)
     edits.settle()
-    add_notation(edits, parts)
+    add_notation(edits, parts, as_tex)
     for part in parts:
         if part.flags & FLAG.as_block and not RULES[part.name] & RULE.block:
             first, last = edits.trimmed(part)

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 class DatatroveFilter(Filter):
     """Drops the pages that the datatrove filter ``path`` drops: rule ``datatrove.<class>``, value its reason."""
 
-    explanations: ClassVar[Explanations] = {
-        "": ("Drops the pages that {path} drops.", AS_STORED),
-    }
+    explanations: ClassVar[Explanations] = {"": ("Drops the pages that {path} drops.", AS_STORED)}
     type: Literal["datatrove"] = "datatrove"
     path: str
     """The class as <module>.<class>."""

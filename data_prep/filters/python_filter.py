@@ -45,9 +45,7 @@ class PythonFilter(Filter):
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(validate_default=True)  # for the path ``folder``
 
-    explanations: ClassVar[Explanations] = {
-        "": ("{explained}", AS_STORED),
-    }
+    explanations: ClassVar[Explanations] = {"": ("{explained}", AS_STORED)}
     type: Literal["python"] = "python"
     path: str
     """The class as <module>:<class>. It is a ``Filter`` with ``@filter_settings``."""

@@ -67,9 +67,7 @@ class Robots(Filter):
 
     revision: ClassVar[int] = 1
     """In revision 0, fields of records did not count, and ``none`` was not noindex and nofollow."""
-    explanations: ClassVar[Explanations] = {
-        "": ("Drops pages that their owners reserve.", "the page says {value}"),
-    }
+    explanations: ClassVar[Explanations] = {"": ("Drops pages that their owners reserve.", "the page says {value}")}
     type: Literal["robots"] = "robots"
     directives: TextList = ("noai",)
     """Directives that reserve a page, such as noai, noimageai, noindex, noarchive."""

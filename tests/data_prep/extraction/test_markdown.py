@@ -30,10 +30,11 @@ FORMS = {
     "quotes": ("<blockquote>a<p>b<ul><li>c</ul></blockquote>d", "> a\n>\n> b\n>\n> - c\n\nd"),
     "formulas": (
         "a <math alttext='x^2'></math>, <math display=block alttext=y></math>, <math><mi>z</mi></math>",
-        "a $x^2$, $$y$$, z",
+        "a $x^2$, $$y$$, $z$",
     ),
     "formulas that a script draws": (
-        r"<p><span class='math inline'>x^2</span> <span class=math>\(y\)</span> <i class=math>z</i>", r"$x^2$ \(y\) z",
+        r"<span class='math x'>x^2</span> <span class=math>\(y\)</span> <i class=math>z</i><div class=math>Mill</div>",
+        "$x^2$ \\(y\\) z\n\nMill",
     ),
     "formulas of MediaWiki": (r"<math alttext='{\displaystyle {x}}'></math>", "${x}$"),
     "tables": (

@@ -268,11 +268,11 @@ def test_a_row_is_kept_by_most_of_its_words(seed, rows, cells):
         assert set(found[own]) == {bool((np.where(keep[own], 1, -1) * (words[own] + 1)).sum() >= 0)}
 
 
-def test_code_between_kept_blocks_is_kept():
+def test_code_after_kept_blocks_is_kept():
     page = read_page("<p>a<pre>b</pre><p>c<pre>d</pre><p>e")
     assert isinstance(page, HtmlPage)
-    kept = with_captions(page.scan, page.order, np.array([1, 0, 1, 0, 0], np.bool_))
-    assert kept.tolist() == [True, True, True, False, False]
+    kept = with_captions(page.scan, page.order, np.array([1, 0, 0, 0, 1], np.bool_))
+    assert kept.tolist() == [True, True, False, False, True]
 
 
 def test_captions_outside_of_the_text_are_left_out():

@@ -86,43 +86,50 @@ def mi(letters: str) -> str:
 
 X_PLUS_1 = "<mrow><mi>x</mi><mo>+</mo><mn>1</mn></mrow>"
 MATHML = {
-    "<mi>E</mi> <mo>=</mo> <mfrac><mi>p</mi><mi>v</mi></mfrac>": "E = p/v",
-    f"<mfrac>{X_PLUS_1}<mrow><mn>2</mn><mi>a</mi></mrow></mfrac>": "(x+1)/(2a)",
-    f"<mfrac>\n {X_PLUS_1}\n <mi>v</mi>\n</mfrac><mi>y</mi>": "(x+1)/v y",
-    "<mfrac linethickness='0'><mi>n</mi><mi>k</mi></mfrac>": "(n choose k)",
-    "<msup><mi>x</mi><mn>2</mn></msup><mi>y</mi>": "x^2 y",
-    "<msup><mi>x</mi><mrow><mo>-</mo><mn>1</mn></mrow></msup>": "x^-1",
-    f"<msup><mrow><mo>(</mo>{mi('ab')}<mo>)</mo></mrow>{X_PLUS_1}</msup>": "(ab)^(x+1)",
-    "<msub><mi>a</mi><mi>i</mi></msub>": "a_i", "<msubsup><mi>a</mi><mn>1</mn><mn>2</mn></msubsup>": "a_1^2",
-    "<msqrt><mi>x</mi></msqrt>": "√x", f"<msqrt>{X_PLUS_1}</msqrt>": "√(x+1)",
-    "<mroot><mi>x</mi><mn>3</mn></mroot>": "x^(1/3)",
-    "<munder><mi>lim</mi><mrow><mi>n</mi><mo>→</mo><mi>∞</mi></mrow></munder><mi>a</mi>": "lim_(n→∞)a",
-    "<munderover><mo>∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow><mi>n</mi></munderover><mi>i</mi>": "∑_(i=1)^n i",
-    "<mover><mi>v</mi><mo>→</mo></mover>": "v\u20d7", "<mover><mi>x</mi><mo>¯</mo></mover>": "x\u0304",
-    f"<mover><mrow>{mi('AB')}</mrow><mo>→</mo></mover>": "(AB)^→",
-    "<mmultiscripts><mi>C</mi><mprescripts/><mn>6</mn><mn>14</mn></mmultiscripts>": "_6^14C",
-    "<mmultiscripts><mi>R</mi><mi>i</mi><none/><none/><mi>j</mi></mmultiscripts>": "R_i^j",
+    "<mi>E</mi> <mo>=</mo> <mfrac><mi>p</mi><mi>v</mi></mfrac>": ("E = p/v", r"E=\frac{p}{v}"),
+    f"<mfrac>{X_PLUS_1}<mrow><mn>2</mn><mi>a</mi></mrow></mfrac>": ("(x+1)/(2a)", r"\frac{x+1}{2a}"),
+    f"<mfrac>\n {X_PLUS_1}\n <mi>v</mi>\n</mfrac><mi>y</mi>": ("(x+1)/v y", r"\frac{x+1}{v}y"),
+    "<mfrac linethickness='0'><mi>n</mi><mi>k</mi></mfrac>": ("(n choose k)", r"{n \choose k}"),
+    "<msup><mi>x</mi><mn>2</mn></msup><mi>y</mi>": ("x^2 y", "x^2 y"),
+    "<msup><mi>x</mi><mrow><mo>-</mo><mn>1</mn></mrow></msup>": ("x^-1", "x^{-1}"),
+    f"<msup><mrow><mo>(</mo>{mi('ab')}<mo>)</mo></mrow>{X_PLUS_1}</msup>": ("(ab)^(x+1)", "(ab)^{x+1}"),
+    "<msub><mi>a</mi><mi>i</mi></msub>": ("a_i", "a_i"),
+    "<msubsup><mi>a</mi><mn>1</mn><mn>2</mn></msubsup>": ("a_1^2", "a_1^2"),
+    "<msqrt><mi>x</mi></msqrt>": ("√x", r"\sqrt{x}"), f"<msqrt>{X_PLUS_1}</msqrt>": ("√(x+1)", r"\sqrt{x+1}"),
+    "<mroot><mi>x</mi><mn>3</mn></mroot>": ("x^(1/3)", "x^{1/3}"),
+    "<munder><mi>lim</mi><mrow><mi>n</mi><mo>→</mo><mi>∞</mi></mrow></munder><mi>a</mi>":
+        ("lim_(n→∞)a", r"\lim_{n\to\infty}a"),
+    "<munderover><mo>∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow><mi>n</mi></munderover><mi>i</mi>":
+        ("∑_(i=1)^n i", r"\sum_{i=1}^n i"),
+    "<mover><mi>v</mi><mo>→</mo></mover>": ("v\u20d7", "v\u20d7"),
+    "<mover><mi>x</mi><mo>¯</mo></mover>": ("x\u0304", "x\u0304"),
+    f"<mover><mrow>{mi('AB')}</mrow><mo>→</mo></mover>": ("(AB)^→", r"{AB}^{\to}"),
+    "<mmultiscripts><mi>C</mi><mprescripts/><mn>6</mn><mn>14</mn></mmultiscripts>": ("_6^14C", "_6^14C"),
+    "<mmultiscripts><mi>R</mi><mi>i</mi><none/><none/><mi>j</mi></mmultiscripts>": ("R_i^j", "R_i^j"),
     "<mo>(</mo><mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>0</mn></mtd></mtr><mtr><mtd><mn>2</mn></mtd>"
-    "<mtd><mn>3</mn></mtd></mtr></mtable><mo>)</mo>": "(1 0; 2 3)",
-    f"<mfenced>{mi('ab')}</mfenced>": "(a,b)",
-    f"<mfenced open='[' close=')' separators=';'>{mi('ab')}</mfenced>": "[a;b)",
-    "<mn>2</mn><mo>&InvisibleTimes;</mo><mi>x</mi>": "2x", "<mi>sin</mi><mo>&ApplyFunction;</mo><mi>x</mi>": "sin x",
-    "<mi>f</mi><mo>&af;</mo><mo>(</mo><mi>x</mi><mo>)</mo>": "f(x)", "<mn>2</mn><mo>&#x2064;</mo><mn>5</mn>": "2+5",
-    "<msub><mi>a</mi><mrow><mi>i</mi><mo>&ic;</mo><mi>j</mi></mrow></msub>": "a_(i,j)",
-    "<mi>sin</mi><mi>x</mi>": "sin x",
-    "<mi>x</mi><mspace width='1em'/><mtext>if</mtext><mi>y</mi>": "x if y",
-    "<mi>x</mi><mphantom><mi>y</mi></mphantom>": "x",
-    "<ms>ab</ms>": '"ab"', "<maction><mi>x</mi><mi>y</mi></maction>": "x",
-    "<mstyle><mi>x</mi></mstyle><mi>y</mi>": "xy",
-    "<semantics><mi>x</mi><annotation encoding='StarMath 5.0'>x from y</annotation></semantics>": "x",
-    "<semantics><mi>x</mi><annotation-xml><ci>x</ci></annotation-xml></semantics>": "x",
+    "<mtd><mn>3</mn></mtd></mtr></mtable><mo>)</mo>": ("(1 0; 2 3)", r"(\begin{matrix}1 & 0 \\ 2 & 3\end{matrix})"),
+    f"<mfenced>{mi('ab')}</mfenced>": ("(a,b)", "(a,b)"),
+    f"<mfenced open='[' close=')' separators=';'>{mi('ab')}</mfenced>": ("[a;b)", "[a;b)"),
+    "<mn>2</mn><mo>&InvisibleTimes;</mo><mi>x</mi>": ("2x", "2x"),
+    "<mi>sin</mi><mo>&ApplyFunction;</mo><mi>x</mi>": ("sin x", r"\sin x"),
+    "<mi>f</mi><mo>&af;</mo><mo>(</mo><mi>x</mi><mo>)</mo>": ("f(x)", "f(x)"),
+    "<mn>2</mn><mo>&#x2064;</mo><mn>5</mn>": ("2+5", "2+5"),
+    "<msub><mi>a</mi><mrow><mi>i</mi><mo>&ic;</mo><mi>j</mi></mrow></msub>": ("a_(i,j)", "a_{i,j}"),
+    "<mi>sin</mi><mi>x</mi>": ("sin x", r"\sin x"),
+    "<mi>x</mi><mspace width='1em'/><mtext>if</mtext><mi>y</mi>": ("x if y", r"x\text{if} y"),
+    "<mi>x</mi><mphantom><mi>y</mi></mphantom>": ("x", "x"),
+    "<ms>ab</ms>": ('"ab"', r"\text{ab}"), "<maction><mi>x</mi><mi>y</mi></maction>": ("x", "x"),
+    "<mstyle><mi>x</mi></mstyle><mi>y</mi>": ("xy", "xy"),
+    "<semantics><mi>x</mi><annotation encoding='StarMath 5.0'>x from y</annotation></semantics>": ("x", "x"),
+    "<semantics><mi>x</mi><annotation-xml><ci>x</ci></annotation-xml></semantics>": ("x", "x"),
 }  # fmt: skip
-"""A formula without TeX → the text of it."""
+"""A formula without TeX → the text of it, and its TeX, which Markdown has."""
 
 
 @pytest.mark.parametrize("formula", MATHML)
 def test_mathml(formula):
-    assert both_forms(f"<p>a <math>{formula}</math>.") == (f"a {MATHML[formula]}.",) * 2
+    text, tex = MATHML[formula]
+    assert both_forms(f"<p>a <math>{formula}</math>.") == (f"a {text}.", f"a ${tex}$.")
 
 
 ASSISTIVE = "<math><msup><mi>x</mi><mn>2</mn></msup></math>"
@@ -135,10 +142,10 @@ FORMULAS: Kinds = {  # the text, and the TeX in it, which Markdown marks
     ),
     "MathJax 2, other output": (f"<span class='x MathJax_SVG'>{DRAWN}</span>\n{SCRIPT}", "x^2"),
     "MathJax 2 without preview": (SCRIPT, "x^2"),
-    "MathJax 2 with MathML, scripts lost": (f"<span class=MathJax>{DRAWN}<span>{ASSISTIVE}</span></span>", ""),
+    "MathJax 2 with MathML, scripts lost": (f"<span class=MathJax>{DRAWN}<span>{ASSISTIVE}</span></span>", "x^2"),
     "MathJax 3": (
         f"<mjx-container class=MathJax><mjx-math>x2</mjx-math><mjx-assistive-mml>{ASSISTIVE}</mjx-assistive-mml>"
-        "</mjx-container>", "",
+        "</mjx-container>", "x^2",
     ),
     "words with such a class": ("<span class=mathjax>x^2</span>", ""),
     "KaTeX": (
