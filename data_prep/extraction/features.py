@@ -109,7 +109,7 @@ def features(
     scan: Scan, order: NDArray[np.int64], hashes: NDArray[np.int32], scores: NDArray[np.int8], kinds: int,
     pairs: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip
-    """Returns the features of ``order``, -MOST to MOST, and 1 to 32 empty ones up to a multiple of 32: (rows, FEATURES).
+    """Returns the features of ``order``, -MOST to MOST, and empty rows up to the next multiple of 32: (rows, FEATURES).
 
     Args:
         scan, order: a page that was read, and the numbers of its blocks, in the order of the document.
