@@ -128,11 +128,8 @@ def features(
         count_pairs(words, number, pairs, rows[index])
         rows[index, C.linked] = scan.records[block, B.link_characters]
         blocks[index] = scan.records[block, B.element]
-    sums, lexicon, tokens = (
-        np.zeros((elements, len(C)), np.int64),
-        np.zeros(elements, np.int64),
-        np.zeros(elements, np.int64),
-    )
+    sums = np.zeros((elements, len(C)), np.int64)
+    lexicon, tokens = np.zeros(elements, np.int64), np.zeros(elements, np.int64)
     element_sums(scan, blocks, rows, sums)
     read_tokens(scan, hashes, scores, lexicon, tokens)
     distances = np.full((elements, len(LANDMARKS)), FAR, np.uint8)
