@@ -236,22 +236,7 @@ def is_binary(body: bytes) -> bool:
 def control_fraction(body: bytes) -> float:
     """Returns the fraction of BINARY_BYTES other than NUL in the first SAMPLED_BYTES."""
     sample = body[:SAMPLED_BYTES]
-    return _control_bytes(np.frombuffer(sample + b" " * (-len(sample) % 128), np.uint8)) / max(len(sample), 1)
-
-
-@kernel
-def _control_bytes(sample: NDArray[np.uint8]) -> int:
-    """Returns the number of BINARY_BYTES other than NUL in 128 bytes, or 256, … Numbers of a byte let the compiler use
-    vectors."""
-    number = 0
-    for first in range(0, sample.size, 128):
-        part = np.uint8(0)
-        for index in range(128):
-            byte = sample[first + index]
-            is_control = (byte > 0) & (byte < 0x09) | (byte == 0x0B) | (byte > 0x0D) & (byte < 0x20) & (byte != 0x1B)
-            part = np.uint8(part + is_control)
-        number += int64(part)
-    return number
+    return (len(sample) - len(sample.translate(None, BINARY_BYTES[1:]))) / max(len(sample), 1)
 
 
 def looks_like_html(body: bytes) -> bool:
