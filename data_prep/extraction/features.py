@@ -109,7 +109,7 @@ def features(
     scan: Scan, order: NDArray[np.int64], hashes: NDArray[np.int32], scores: NDArray[np.int8], kinds: int,
     pairs: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip
-    """Returns the features of ``order``, -MOST to MOST, and empty rows up to a multiple of 32: (rows, FEATURES).
+    """Returns the features of ``order``, -MOST to MOST, and empty rows up to the next multiple of 32: (rows, FEATURES).
 
     Args:
         scan, order: a page that was read, and the numbers of its blocks, in the order of the document.
@@ -119,7 +119,7 @@ def features(
     """
     count, elements = order.size, scan.registers[R.elements]
     rows, ends, texts = np.zeros((count, len(C)), np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
-    blocks, table = np.empty(count, np.int64), np.zeros((FEATURES, (count + 31) // 32 * 32), np.int16)
+    blocks, table = np.empty(count, np.int64), np.zeros((FEATURES, (count // 32 + 1) * 32), np.int16)
     words = np.empty(scan.registers[R.text] // 2 + 2, np.int64)
     for index in range(count):
         block = order[index]
@@ -128,11 +128,8 @@ def features(
         count_pairs(words, number, pairs, rows[index])
         rows[index, C.linked] = scan.records[block, B.link_characters]
         blocks[index] = scan.records[block, B.element]
-    sums, lexicon, tokens = (
-        np.zeros((elements, len(C)), np.int64),
-        np.zeros(elements, np.int64),
-        np.zeros(elements, np.int64),
-    )
+    sums = np.zeros((elements, len(C)), np.int64)
+    lexicon, tokens = np.zeros(elements, np.int64), np.zeros(elements, np.int64)
     element_sums(scan, blocks, rows, sums)
     read_tokens(scan, hashes, scores, lexicon, tokens)
     distances = np.full((elements, len(LANDMARKS)), FAR, np.uint8)

@@ -26,22 +26,18 @@ from headrace.data_prep.extraction.scan import FLAG, PRE_BLOCK, B, E, Element, R
 from headrace.data_prep.extraction.shown import as_shown
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
-A, CODE, DIV, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT, SPAN = numbers(
-    "a code div img li math ol pre blockquote script span"
-)
+A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
 LISTING_LEVELS = 4
 """Elements around each line of a listing whose lines are a ``pre`` each."""
 TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
 NO_TEX = re.compile(rb"\s*(?:\$|\\[(\[]|[^\\]*\b[A-Za-z]{4,}[^\\]*$)")
 """Text in an element for a formula that has marks already, or is words."""
-STYLE = re.compile(r"\{\\(?:display|text)style (.*)\}", re.S)
+STYLE = re.compile(r"\A\{\\(?:display|text)style (.*)\}\Z", re.S)
 """A formula in the braces that MediaWiki puts around each."""
 OTHERS = "∑sum ∏prod ∫int ∂partial ∇nabla ∞infty ±pm ×times ·cdot ⋅cdot ≤le ≥ge ≠ne ≈approx ≡equiv ∼sim ∝propto ∈in"
 OTHERS += " ∀forall ∃exists ∩cap ∪cup ⊂subset ⊗otimes ⊕oplus →to ←leftarrow …ldots ⋯cdots ℏhbar"
-SIGNS = {
-    chr(point): name for point, name in codepoint2name.items() if chr(point) in "ΓΔΘΛΞΠΣΥΦΨΩαβγδεζηθικλμνξπρστυφχψω"
-}
-SIGNS |= {pair[0]: pair[1:] for pair in OTHERS.split()}
+GREEK = "ΓΔΘΛΞΠΣΥΦΨΩαβγδεζηθικλμνξπρστυφχψω"
+SIGNS = {sign: codepoint2name[ord(sign)] for sign in GREEK} | {pair[0]: pair[1:] for pair in OTHERS.split()}
 """A sign → the command of TeX for it; Greek letters have the names of HTML."""
 SIGN = re.compile(f"([{''.join(SIGNS)}])(?=([^\\W_]?))")
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
@@ -75,7 +71,7 @@ class _Writer:
         self._parents: list[int] = scan.records[: names.size, E.parent].tolist()
         self._names: list[int] = names.tolist()
         written = [CODE, PRE, LI, OL, MATH, SCRIPT, IMG, *(EMPHASIS if emphasis else ()), *([A] if links else ())]
-        is_drawn = (scan.records[: names.size, E.flags] & FLAG.math_class != 0) & np.isin(names, (DIV, SPAN))
+        is_drawn = (scan.records[: names.size, E.flags] & FLAG.math_class != 0) & np.isin(names, numbers("div span"))
         self._elements = elements(scan, np.flatnonzero(np.isin(names, written) | is_drawn))
         """The elements that may give marks, in their order."""
         self._codes = [element for element in self._elements if element.name in (CODE, PRE)]
@@ -280,11 +276,8 @@ def _code_marks(code: bytes) -> tuple[str, str]:
 
 def _tex(formula: str) -> str:
     """Returns a formula with the commands of its signs."""
-    whole = STYLE.fullmatch(formula)
-    written = SIGN.sub(
-        lambda match: f"\\{SIGNS[match[1]]} "[: None if match[2] else -1], whole[1] if whole else formula
-    )
-    return written.replace("−", "-")
+    formula = STYLE.sub(r"\1", formula.replace("−", "-"))
+    return SIGN.sub(lambda match: f"\\{SIGNS[match[1]]}" + " " * bool(match[2]), formula)
 
 
 def _line(prefix: str, line: str) -> str:

@@ -19,7 +19,7 @@ import orjson
 from numpy.typing import NDArray
 from resiliparse.parse.encoding import detect_encoding
 
-from headrace.data_prep.kernel import int64, kernel, kernel_in_place
+from headrace.data_prep.kernel import int64, kernel
 from headrace.data_prep.sources.encodings import REPLACEMENT, SPACE, decoded, encoding_of
 from headrace.data_prep.sources.prescan import declared_encoding
 
@@ -110,28 +110,13 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-ASCII_BITS = np.uint64(0x8080808080808080)
-"""The bits that are 0 in eight characters of ASCII."""
-
-
-@kernel_in_place
-def _all_bits(words: NDArray[np.uint64], first: int) -> np.uint64:
-    """Returns the bits that one of 16 words has; the compiler uses vectors."""
-    bits = np.uint64(0)
-    for word in range(first, first + 16):
-        bits |= words[word]
-    return bits
-
-
 @kernel
 def valid_bytes(data: NDArray[np.uint8]) -> int:
     """Returns the number of bytes before the first one that is not valid UTF-8 (Unicode 15.0, table 3-7)."""
     at, words = 0, data[: data.size // 8 * 8].view(np.uint64)
     while at < data.size:
         word = at >> 3 if at & 7 == 0 else words.size
-        while word + 16 <= words.size and _all_bits(words, word) & ASCII_BITS == 0:
-            word, at = word + 16, at + 128
-        while word < words.size and words[word] & ASCII_BITS == 0:  # ASCII
+        while word < words.size and words[word] & np.uint64(0x8080808080808080) == 0:  # ASCII
             word, at = word + 1, at + 8
         if at == data.size:
             break
@@ -250,27 +235,8 @@ def is_binary(body: bytes) -> bool:
 
 def control_fraction(body: bytes) -> float:
     """Returns the fraction of BINARY_BYTES other than NUL in the first SAMPLED_BYTES."""
-    sample = np.frombuffer(body[:SAMPLED_BYTES], np.uint8)
-    return _control_bytes(sample) / max(sample.size, 1)
-
-
-@kernel
-def _control_bytes(sample: NDArray[np.uint8]) -> int:
-    """Returns the number of BINARY_BYTES other than NUL. Numbers of a byte let the compiler use vectors."""
-    number, whole = 0, sample.size // 128 * 128
-    for first in range(0, whole, 128):
-        part = np.uint8(0)
-        for index in range(128):
-            part = np.uint8(part + _is_control(sample[first + index]))
-        number += int64(part)
-    for at in range(whole, sample.size):
-        number += _is_control(sample[at])
-    return number
-
-
-@kernel_in_place
-def _is_control(byte: int) -> bool:
-    return (byte > 0) & (byte < 0x09) | (byte == 0x0B) | (byte > 0x0D) & (byte < 0x1B) | (byte > 0x1B) & (byte < 0x20)
+    sample = body[:SAMPLED_BYTES]
+    return (len(sample) - len(sample.translate(None, BINARY_BYTES[1:]))) / max(len(sample), 1)
 
 
 def looks_like_html(body: bytes) -> bool:
