@@ -169,7 +169,8 @@ def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     begins = page.scan.records[page.order, B.start]
     is_title = (begins >= records[headings, E.text_start]) & (begins < records[headings, E.text_end])
     text, title = (" ".join(text.split()) for text in (page.text(is_title), str(page.facts.get("title", ""))))
-    return keep | (is_title & (is_title.argmax() < keep.argmax()) & (title == text or not title.endswith(text)))
+    is_wanted = is_title.argmax() < keep.argmax() and (title == text or not title.endswith(text))
+    return keep | is_title if is_wanted else keep
 
 
 @kernel
