@@ -23,6 +23,11 @@ def jobs_left() -> str:
     return client("squeue", "--noheader", "--format=%i %j %T %r")
 
 
+def occupied() -> str:
+    """Returns the id of a job that has both nodes, so that jobs after it wait."""
+    return client("sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 600").strip()
+
+
 def wait_for_jobs(seconds: float = LINE_SECONDS) -> None:
     """Waits until the queue is empty."""
     assert until(is_queue_empty, seconds, pause_seconds=0.5), jobs_left()
@@ -61,7 +66,7 @@ def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, local_lin
     write_users_modules(folder)
     on_cluster = (*local_line.settings, f"root='{cluster}'", "cluster.nodes=2", "cluster.array_tasks=2")
     cleaned = ("cluster=slurm", *on_cluster, "until=clean")
-    occupant = client("sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 600")
+    occupant = occupied()
     rows = submit(*cleaned, folder=folder)
     assert [row[0] for row in rows] == ["texts", *["clean"] * (len(rows) - 2), "report"]
     assert [row[4] for row in rows[1:]] == [row[3] for row in rows[:-1]], "each job waits for the one before it"
@@ -70,12 +75,13 @@ def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, local_lin
     again = submit(*cleaned)
     assert [row[3] for row in again] == [row[3] for row in rows], "nothing is submitted twice"
     assert all(row[-2:] == ["submitted", "before"] for row in again)
-    client("scancel", occupant.strip())
+    client("scancel", occupant)
     wait_for_jobs()
+    occupant = occupied()
     rows = submit(*on_cluster, "cluster.one_job=always", folder=folder)
     assert [row[0] for row in rows] == ["signatures..packed", "weights", "scores", "report"]
     assert re.search(r"PENDING \(Dependency\), job \d+", states("cluster=slurm", *on_cluster)["weights"])
-
+    client("scancel", occupant)
     wait_for_jobs()
     after = states("cluster=slurm", *on_cluster)
     assert all(" done " in line for line in after.values()), after

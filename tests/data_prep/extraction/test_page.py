@@ -268,9 +268,6 @@ def test_a_row_is_kept_by_most_of_its_words(seed, rows, cells):
         assert set(found[own]) == {bool((np.where(keep[own], 1, -1) * (words[own] + 1)).sum() >= 0)}
 
 
-NAVIGATION = "<nav><ul><li><a href=/a>Home</a><li><a href=/b>About</a></ul></nav>"
-
-
 @pytest.mark.parametrize(
     ("above", "title", "first"),
     [
@@ -284,9 +281,8 @@ NAVIGATION = "<nav><ul><li><a href=/a>Home</a><li><a href=/b>About</a></ul></nav
     ],
 )
 def test_the_title_above_the_text_is_kept(above, title, first):
-    page = read_page(
-        f"<title>{title}</title>{above}{NAVIGATION}<p>by Ann, 3 min<article><p>{BEFORE}<p>{AFTER}</article>"
-    )
+    between = "<nav><ul><li><a href=/a>Home</a><li><a href=/b>About</a></ul></nav><p>by Ann, 3 min"
+    page = read_page(f"<title>{title}</title>{above}{between}<article><p>{BEFORE}<p>{AFTER}</article>")
     assert page.text(judged(page, load())[1]).split("\n")[0] == first
 
 

@@ -18,8 +18,7 @@ PARTS = [
     *("''", "``", "--", "...", "..", "'s", "'S", "n't", "N'T", "'ll", "'re", "'VE", "'m", "'d", "'t", "'Re", "'tis"),
     *("'twas", "cannot", "gonna", "wanna", "d'ye", "more'n", "gimme", "Lemme", "word", "can", "not", "U.S.", "Dr."),
     *[" "] * 12,
-    "e\u0301",
-    "😀",
+    *("e\u0301", "😀"),
 ]  # fmt: skip
 
 

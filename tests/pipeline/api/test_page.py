@@ -47,7 +47,7 @@ def test_every_block_of_the_engines_runs(tmp_path: Path) -> None:
     for command in ([sys.executable, "-c", scripts["python"]], ["bash", "-ec", scripts["bash"]]):
         done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("The mill turns")
+    assert done.stdout.startswith("# Mill\n\nThe mill turns")
     assert "headrace clean: " in done.stderr
     assert (tmp_path / "blocks/00000.jsonl").read_text().count("\n") == 1
 
