@@ -70,8 +70,8 @@ class PageRule(abc.ABC):
     @property
     def bounds(self) -> tuple[Bounds, ...]:
         """The bounds of each number that it measures; those of the only one are its thresholds."""
-        lowest = [limit for name, limit in self.thresholds.items() if name.startswith("min_")]
-        highest = [limit for name, limit in self.thresholds.items() if name.startswith("max_")]
+        limits = self.thresholds.items()
+        lowest, highest = ([limit for name, limit in limits if name.startswith(kind)] for kind in ("min_", "max_"))
         return (([*lowest, -math.inf][0], [*highest, math.inf][0]),)
 
     def failure(self, page: PageStatistics) -> str | None:
