@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.extraction.block_statistics import pair_set
 from headrace.data_prep.extraction.features import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE, features
 from headrace.data_prep.extraction.markup import NAMES, numbers
-from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_rows
+from headrace.data_prep.extraction.page import HtmlPage, with_code_and_captions, with_rows
 from headrace.data_prep.extraction.page_facts import page_kinds
 from headrace.data_prep.extraction.scan import B, E, R
 from headrace.data_prep.extraction.shown import with_buttons
@@ -156,21 +156,22 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
     words = rows[: page.order.size, UNITS_FEATURE].astype(np.int64)
     keep = with_buttons(page.scan, page.order, choice(probability, words))
     keep = with_rows(page.scan, page.order, keep, words)
-    return probability, with_title(page, with_captions(page.scan, page.order, keep))
+    return probability, with_title(page, with_code_and_captions(page.scan, page.order, keep))
 
 
 def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns ``keep`` with the only ``h1`` if it stands above all kept blocks, often outside the part of the page that
-    has them: (blocks,). What ends a longer title that the page states is the name of its site, and is left out."""
+    has them: (blocks,). The name of the site, which may end the title that the page states, is left out."""
     records = page.scan.records[: page.scan.registers[R.elements]]
     headings = np.flatnonzero((records[:, E.name] == H1) & (records[:, E.text_start] < records[:, E.text_end]))
     if headings.size != 1 or not keep.any():
         return keep
     begins = page.scan.records[page.order, B.start]
     is_title = (begins >= records[headings, E.text_start]) & (begins < records[headings, E.text_end])
-    text, title = (" ".join(text.split()) for text in (page.text(is_title), str(page.facts.get("title", ""))))
-    is_wanted = is_title.argmax() < keep.argmax() and (title == text or not title.endswith(text))
-    return keep | is_title if is_wanted else keep
+    stated = (str(page.facts.get(fact, "")) for fact in ("title", "site"))
+    text, title, site = (" ".join(text.split()).casefold() for text in (page.text(is_title), *stated))
+    is_of_page = title == text or not (title.endswith(text) or site == text)
+    return keep | is_title if is_of_page and is_title.argmax() < keep.argmax() else keep
 
 
 @kernel

@@ -9,7 +9,7 @@ What marks add to a text, or strike out, is in ``text`` alone (shown.py).
 
 Some blocks are kept together: the cells of a row of a table, and captions with the text around them.
 
-    paragraph (kept)  caption (left out)  paragraph (kept)  ── with_captions ──>  all three kept
+    paragraph (kept)  caption (left out)  paragraph (kept)  ── with_code_and_captions ──>  all three kept
     Name (kept)       3 (left out)        EUR (kept)        ── with_rows ──────>  "Name\\t3\\tEUR"
 
 The model decides block by block. A row without one of its cells says something else. Captions are short, and training
@@ -315,7 +315,7 @@ def with_rows(
 
 
 @kernel
-def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def with_code_and_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns ``keep`` with the code after kept blocks, and the captions between two, or after the last block that is
     neither, if that is kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
     is_inside = np.zeros(scan.registers[R.elements], np.bool_)

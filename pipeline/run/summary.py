@@ -122,9 +122,8 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     of_run = ["--run", _label(run), *root]
     if "finetuned" in artifacts:
         yield shlex.join(["headrace", "export", _label(run), "--to", "fine_tuned_model", *root])
-    if "weights" in artifacts:
-        use = ["generate", "--prompt", "The"] if run.config.model.stack in WRITING else ["evaluate"]
-        yield shlex.join(["headrace", *use, *of_run])
+    if "weights" in artifacts and run.config.model.stack in WRITING:
+        yield shlex.join(["headrace", "generate", "--prompt", "The", *of_run])
     if "clean" in artifacts:
         rules = count_rows(artifacts["clean"].counts, "dropped:", 0)
         if rules:

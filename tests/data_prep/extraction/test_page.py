@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.model import judged, load
-from headrace.data_prep.extraction.page import HtmlPage, read_page, with_captions, with_rows
+from headrace.data_prep.extraction.page import HtmlPage, read_page, with_code_and_captions, with_rows
 from headrace.data_prep.extraction.scan import MAX_DEPTH
 from headrace.pipeline.core.text_files import opened, read_lines
 from tests.data_prep.extraction.dom import dom_text, squeezed
@@ -274,7 +274,8 @@ def test_a_row_is_kept_by_most_of_its_words(seed, rows, cells):
         ("<header><h1>The old mill</h1></header>", "The old mill", "The old mill"),
         ("<div class=hero><h1>The <em>old</em> mill</h1></div>", "The old mill | Valley", "The old mill"),
         ("<header><h1>The old mill</h1></header>", "Something else", "The old mill"),
-        ("<h1><a href=/>Valley</a></h1>", "The old mill - Valley", BEFORE),  # the name of the site
+        ("<h1><a href=/>Valley</a></h1>", "The old mill - VALLEY", BEFORE),  # the name of the site
+        ("<meta property=og:site_name content=Valley><h1>Valley</h1>", "The old mill", BEFORE),
         ("<h1>One</h1><h1>Two</h1>", "One", BEFORE),
         ("<h1><img src=a.png></h1><div><h1>The old mill</h1></div>", "The old mill", "The old mill"),
         ("", "The old mill", BEFORE),
@@ -299,7 +300,7 @@ def test_a_table_below_a_kept_heading_is_kept():
 def test_code_after_kept_blocks_is_kept():
     page = read_page("<p>a<pre>b</pre><p>c<pre>d</pre><p>e")
     assert isinstance(page, HtmlPage)
-    kept = with_captions(page.scan, page.order, np.array([1, 0, 0, 0, 1], np.bool_))
+    kept = with_code_and_captions(page.scan, page.order, np.array([1, 0, 0, 0, 1], np.bool_))
     assert kept.tolist() == [True, True, False, False, True]
 
 
