@@ -68,7 +68,7 @@ GONE = {
     "repository: python -m benchmarks.data.language_estimation)",
     "headrace watch": "it is gone: headrace status --watch; with --score: headrace evaluate --checkpoints --watch",
     "headrace fill": _LECTURES,
-    "headrace generate --fill": f"{_LECTURES}: python -m headrace_courses.fill_mask TEXT",
+    "headrace generate --fill": _LECTURES,
     "headrace sync": "it is gone: headrace export RUN --wandb",
     "headrace gc": "it is gone: headrace du --unused, and with --delete",
     "headrace train-extractor": "it is gone: python -m benchmarks.data.extractor_training in a clone of the repository",
