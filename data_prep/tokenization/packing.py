@@ -118,11 +118,11 @@ def _walk(
         while nearest == -1:
             nearest = first if is_left[first] else -1
             first += 1
-        here = nearest
-        order[step], is_left[here] = here, False
+        document = nearest
+        order[step], is_left[document] = document, False
         nearest, most = -1, 0
         for column in range(n_hashes):
-            left, right = before[here, column], after[here, column]
+            left, right = before[document, column], after[document, column]
             if left != -1:
                 after[left, column] = right
             if right != -1:
@@ -131,7 +131,7 @@ def _walk(
                 if other != -1:
                     equal = 0
                     for k in range(n_hashes):
-                        equal += signatures[here, k] == signatures[other, k]
+                        equal += signatures[document, k] == signatures[other, k]
                     if equal > most or (equal == most and other < nearest):
                         nearest, most = other, equal
     return order
