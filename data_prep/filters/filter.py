@@ -78,7 +78,7 @@ class PageFailedError(Exception):
 
 
 class Applied(abc.ABC):
-    """What a stage applies to documents: a filter or a scorer, with what it reads besides them."""
+    """A filter or a scorer: what a stage applies to documents, with what it reads besides them."""
 
     type: str
     """Its tag in the settings."""
@@ -105,7 +105,7 @@ class Applied(abc.ABC):
         """Refuses, before a run starts, settings that need more than their own values to be checked."""
 
 
-class Dropping(Applied):
+class Explained(Applied):
     """Drops documents, each for a named reason."""
 
     explanations: ClassVar[Explanations] = {}
@@ -120,7 +120,7 @@ class Dropping(Applied):
         return ()
 
 
-class Filter(Dropping):
+class Filter(Explained):
     """Judges one document at a time. Subclasses are ``@filter_settings`` classes with a ``type`` tag."""
 
     type: str = ""
@@ -158,7 +158,7 @@ class Routing(Filter):
         """Returns the filters of the list ``name``; none when there is no such list."""
 
 
-class GlobalFilter(Dropping):
+class GlobalFilter(Explained):
     """Compares all documents. Every document yields keys; of equal keys the one of lowest rank wins, the others lose.
 
     Equal ranks are ordered by (shard, document, part). Subclasses are ``@settings`` classes with a ``type`` tag.
