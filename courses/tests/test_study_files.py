@@ -70,6 +70,7 @@ PAPER = {
     "repeats": (*ADAFACTOR, 128, 512, 2**19),
     "roberta": ("adamw", 6e-4, "linear", 24_000, None, 8192, 512, 100_000),
     "shots": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 2048, 572_205),
+    "similar_rows": ("adamw", 3e-4, "cosine", 2000, 1.0, 512, 8192, 71_526),
     "tokenizers": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 384, 200_000),
     "windows": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 2048, 572_205),
 }

@@ -47,7 +47,7 @@ FINETUNED = "finetuned"
 """The stage of fine-tuning."""
 CURVE = "validation_loss"
 """The key of metrics.jsonl whose course is drawn."""
-LOSSES = ("loss", CURVE)
+LOSSES = ("loss", CURVE, "source_loss")
 """Keys of metrics.jsonl that are nats per token: a model that knows nothing has the logarithm of the vocabulary."""
 ACCURACY = "accuracy"
 CORRELATIONS = ("matthews", "pearson", "spearman")
@@ -103,7 +103,7 @@ def read(sources: Mapping[str, str], stages: Sequence[AnyStage], vocabulary: int
 def _measured(
     source: str, artifacts: Mapping[str, Artifact], last: Mapping[str, float], vocabulary: int
 ) -> Measured | None:
-    if ":" in source:
+    if names_function(source):
         value = measure_function(source)(artifacts)
         return value if value is None or isinstance(value, Measured) else Measured(float(value))
     stage, _, metric = source.partition(".")
@@ -113,7 +113,13 @@ def _measured(
         return _of_scores(source, artifacts["scores"])
     if source not in last:
         return None
-    return Measured(float(last[source]), *((math.log(vocabulary), False) if source in LOSSES else ()))
+    return Measured(float(last[source]), *((math.log(vocabulary), False) if source.partition(":")[0] in LOSSES else ()))
+
+
+def names_function(source: str) -> bool:
+    """Whether ``source`` is PACKAGE.MODULE:FUNCTION, and not a key of metrics.jsonl with the name of a mixture's
+    source."""
+    return ":" in source and not source.startswith(("source_loss:", "epoch:"))
 
 
 def measure_function(source: str) -> MeasureFunction:

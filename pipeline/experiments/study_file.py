@@ -23,7 +23,7 @@ from headrace.pipeline.configuration.overrides import key_of, replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import TextList, decode, settings
 from headrace.pipeline.experiments.arms import Arm
-from headrace.pipeline.experiments.measures import DIFFERENCE, FINETUNED, measure_function
+from headrace.pipeline.experiments.measures import DIFFERENCE, FINETUNED, measure_function, names_function
 from headrace.train.cost.flops import Compute
 
 FLOPS_TOLERANCE = 0.01
@@ -153,7 +153,7 @@ class Study:
     @property
     def last_stages(self) -> set[str]:
         """The last stages that are measured: ``scores`` of benchmarks and ``finetuned``, else ``weights``."""
-        sources = [source for source in self.measures.values() if "." in source and ":" not in source]
+        sources = [source for source in self.measures.values() if "." in source and not names_function(source)]
         return {FINETUNED if source.startswith(f"{FINETUNED}.") else SCORES for source in sources} or {WEIGHTS}
 
     @property
@@ -321,5 +321,5 @@ def _check_measured(study: Study, arm: StudyArm) -> None:
         problem = "leaves out the pretraining, and with it the scores of benchmarks, which the study measures"
         raise ConfigError("finetune", problem, "measure finetuned.METRIC alone, or pretrain this arm")
     for source in study.measures.values():
-        if ":" in source:
+        if names_function(source):
             measure_function(source)

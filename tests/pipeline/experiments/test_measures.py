@@ -1,6 +1,7 @@
 """A study reads no damaged file of a finished run."""
 
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from headrace.pipeline.run.run_results import accuracies, validation_loss
 from headrace.train.evaluation.metrics import accuracy
 from tests.finished import finished
 
-MEASURES = {"loss": "validation_loss", "quiz": "quiz.acc", "sst2": "finetuned.accuracy"}
+MEASURES = {"loss": "validation_loss", "of_web": "source_loss:web", "quiz": "quiz.acc", "sst2": "finetuned.accuracy"}
 DAMAGES = {
     "weights/metrics.jsonl": ("3.5", "2.5"),
     "scores/scores.json": ("0.75", "0.95"),
@@ -37,7 +38,7 @@ def write(path: Path, *rows: object) -> None:
 @pytest.fixture
 def steps(tmp_path: Path) -> list[SimpleNamespace]:
     """The stages of a run with a training, scores and a fine-tuning of one seed."""
-    write(tmp_path / "weights/metrics.jsonl", {"step": 8, "validation_loss": 3.5})
+    write(tmp_path / "weights/metrics.jsonl", {"step": 8, "validation_loss": 3.5, "source_loss:web": 4})
     right = [1.0, 1.0, 1.0, 0.0]
     metric = vars(accuracy("acc", right, 0.5))
     entry = {"name": "quiz", "shots": 0, "metrics": [metric | {"interval": list(metric["interval"])}]}
@@ -61,7 +62,13 @@ def reading(steps: list[SimpleNamespace]) -> Reading:
 
 def test_all_measures_of_a_run_are_read(steps) -> None:
     found = reading(steps)
-    assert {name: one.value for name, one in found.values.items()} == {"loss": 3.5, "quiz": 0.75, "sst2": 0.5}
+    assert {name: one.value for name, one in found.values.items()} == {
+        "loss": 3.5,
+        "of_web": 4,
+        "quiz": 0.75,
+        "sst2": 0.5,
+    }
+    assert found.values["of_web"].chance == found.values["loss"].chance == math.log(300)
     assert found.seconds == 10
     assert found.values["sst2"].items == {"0": (0.0, 1.0), "1": (1.0, 1.0)}
     assert len(found.values["quiz"].items) == 4
