@@ -66,7 +66,7 @@ class Cleaning:
 
     def ready(self, inputs: Inputs) -> "tuple[Filter | GlobalFilter, ...]":
         """Returns the filters with what they read of the artifacts ``inputs`` of their run."""
-        return tuple(rule.ready(inputs) if isinstance(rule, Filter) else rule for rule in self.filters)
+        return tuple(rule.ready(inputs) for rule in self.filters)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,8 +174,7 @@ class Clean(Stage):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        filters = (rule for rule in self.cleaning.filters if isinstance(rule, Filter))
-        return ("texts", *dict.fromkeys(name for rule in filters for name in rule.inputs))
+        return ("texts", *dict.fromkeys(name for rule in self.cleaning.filters for name in rule.inputs))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return tuple(file for rule in self.cleaning.filters for file in rule.raw_files())
@@ -183,8 +182,7 @@ class Clean(Stage):
     def check_start(self) -> None:
         """Refuses classes of the user that fail."""
         for rule in self.cleaning.filters:
-            if isinstance(rule, Filter):
-                rule.check()
+            rule.check()
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         tasks, buckets = shards["texts"], self.cleaning.buckets

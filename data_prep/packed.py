@@ -4,9 +4,10 @@
     bounds/00007.npy ── best fit ──> spans/train-00000.npy      (shard, start, length), 16 bytes each
                                      rows/train-00000.npy       row r is spans[rows[r] : rows[r+1]]
 
-One task packs ``group_shards`` token shards together, because best fit needs many documents to choose from. Each stored
-token except the first of a shard is the target of exactly one position of exactly one row. Forgotten documents are in
-no row; their tokens are not changed. With a ``selection`` a document has as many spans as copies, or none.
+One task packs ``group_shards`` token shards together, because best fit needs many documents to choose from, as does an
+order by similarity. Each stored token except the first of a shard is the target of exactly one position of exactly one
+row. Forgotten documents are in no row; their tokens are not changed. With a ``selection`` a document has as many spans
+as copies, or none.
 """
 
 import dataclasses
@@ -25,7 +26,15 @@ from pydantic import Field
 from headrace.data_prep.document import document_ids
 from headrace.data_prep.selected import COPIES, Selected
 from headrace.data_prep.shuffle.records import save_array
-from headrace.data_prep.tokenization.packing import SPAN, DocumentSpans, best_fit, concatenate, padded, split_documents
+from headrace.data_prep.tokenization.packing import (
+    SPAN,
+    DocumentSpans,
+    best_fit,
+    concatenate,
+    padded,
+    similar_order,
+    split_documents,
+)
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, handed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -39,6 +48,8 @@ SURELY_SOME = 40
 """Documents of a split that are expected, from which on it has some: the probability of none is below e^-40."""
 
 METHODS = {"best_fit": best_fit, "concatenate": concatenate, "padded": padded}
+SIMILAR, SIGNATURES = "similar", "signatures"
+"""The method that concatenates documents in the order of their similarity, and the stage that it needs for it."""
 
 Keys = NDArray[np.uint64]
 """Hashes of documents' ids, as in ``keys/*.npy`` of stage ``tokens``."""
@@ -54,9 +65,10 @@ class Packing:
     """Share of the documents held out for validation, selected by a hash of their ids."""
     group_shards: Positive = 64
     """Number of token shards that one task packs together."""
-    method: Literal["best_fit", "concatenate", "padded"] = "best_fit"
+    method: Literal["best_fit", "concatenate", "padded", "similar"] = "best_fit"
     """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did; ``padded`` has
-    one document in a row, or a piece of one that is longer, and pads the rest."""
+    one document in a row, or a piece of one that is longer, and pads the rest; ``similar`` concatenates each document
+    with one that is like it, by their signatures."""
     forget: FilePath | None = None
     """A file with ids of documents to leave out of all rows, one a line. ``headrace forget`` writes it."""
 
@@ -77,14 +89,15 @@ class Packed(Stage):
 
     packing: Packing
     frame_tokens: int = 0
-    """Positions that the objective of the run needs besides the spans: for each row of ``concatenate``, else for each
-    span. They count as padding."""
+    """Positions that the objective of the run needs besides the spans: for each row of ``concatenate`` and ``similar``,
+    else for each span. They count as padding."""
     selects: bool = False
     """Whether the stage ``selected`` says how often each document is packed; else each is packed once."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return ("tokens", *([Selected.name] if self.selects else []))
+        signatures = [SIGNATURES] if self.packing.method == SIMILAR else []
+        return ("tokens", *signatures, *([Selected.name] if self.selects else []))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         if self.packing.forget is None:
@@ -160,27 +173,34 @@ class Packed(Stage):
         """Returns the documents of ``split`` in the shards ``group``, each copy as one span, and the bytes of texts.
 
         Documents whose keys are ``forgotten`` are left out. The copies of a document are in one split: that of its key.
+        They follow one another; ``similar`` begins the order again with the second copies, then with the third ones.
         """
         tokens = inputs["tokens"]
-        spans = [np.empty(0, dtype=SPAN)]
+        spans, numbers, signatures = list[DocumentSpans](), list[NDArray[np.uint32]](), list[NDArray[np.uint32]]()
         text_bytes = 0
         for shard in group:
-            keys = np.load(tokens.shard("keys", shard, "npy"))
+            keys, copies = np.load(tokens.shard("keys", shard, "npy")), self._copies(inputs, shard)
             is_chosen = held_out(keys, self.packing.validation_fraction) == (split == "validation")
-            is_chosen &= ~np.isin(keys, forgotten)
+            is_chosen &= (copies > 0) & ~np.isin(keys, forgotten)
             bounds = np.load(tokens.shard("bounds", shard, "npy"))
-            documents = np.empty(int(is_chosen.sum()), dtype=SPAN)
-            documents["shard"] = shard
-            documents["start"] = bounds[:-1][is_chosen]
-            documents["length"] = np.diff(bounds)[is_chosen]
-            copies = self._copies(inputs, shard)[is_chosen]
-            spans.append(np.repeat(documents, copies))
+            documents = np.full(int(is_chosen.sum()), shard, dtype=SPAN)
+            documents["start"], documents["length"] = bounds[:-1][is_chosen], np.diff(bounds)[is_chosen]
+            spans.append(documents)
+            numbers.append(copies[is_chosen])
             sizes = np.load(tokens.shard("text_bytes", shard, "npy"))[is_chosen]
-            text_bytes += int(sizes.astype(np.int64) @ copies)
-        return np.concatenate(spans), text_bytes
+            text_bytes += int(sizes.astype(np.int64) @ numbers[-1])
+            if self.packing.method == SIMILAR:
+                signatures.append(signatures_of(inputs[SIGNATURES], shard, keys[is_chosen]))
+        documents, copies = np.concatenate(spans), np.concatenate(numbers)
+        if self.packing.method != SIMILAR:
+            return np.repeat(documents, copies), text_bytes
+        order = similar_order(np.concatenate(signatures))
+        rounds = [order[copies[order] > number] for number in range(int(copies.max(initial=1)))]
+        return documents[np.concatenate(rounds)], text_bytes
 
     def _pack(self, documents: DocumentSpans, split: str, task: int, out: TaskOutput) -> dict[str, int]:
-        spans, offsets = METHODS[self.packing.method](documents, self.packing.row_tokens, self.frame_tokens)
+        row_tokens = self.packing.row_tokens
+        spans, offsets = METHODS.get(self.packing.method, concatenate)(documents, row_tokens, self.frame_tokens)
         for kind, array in (("spans", spans), ("rows", offsets.astype("<u8"))):
             with out.file(f"{kind}/{split}-{task:05d}.npy") as path:
                 save_array(path, array)
@@ -190,7 +210,7 @@ class Packed(Stage):
             "split_documents": split_documents(documents, spans),
             "rows": rows,
             "tokens": tokens,
-            "padding": rows * self.packing.row_tokens - tokens,
+            "padding": rows * row_tokens - tokens,
         }
 
     def _check_splits(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
@@ -243,6 +263,17 @@ class Packed(Stage):
 def held_out(keys: Keys, fraction: float) -> NDArray[np.bool_]:
     """Returns for each key whether its document is in validation: the key is below ``fraction`` · 2^64."""
     return keys < np.uint64(int(fraction * 2**64))
+
+
+def signatures_of(signatures: Artifact, shard: int, keys: Keys) -> NDArray[np.uint32]:
+    """Returns the signatures of the documents of ``shard`` with these ``keys``, in the order of its documents.
+
+    Tokens and signatures have the same shards; signatures are also those of documents that were removed later.
+    """
+    ids = np.load(signatures.shard("ids", shard, "npy")).tolist()
+    is_theirs = np.isin(np.array([key_of("split", identity.decode()) for identity in ids], np.uint64), keys)
+    rows: NDArray[np.uint32] = np.load(signatures.shard("signatures", shard, "npy"))[is_theirs]
+    return rows
 
 
 def split_of(document_id: str, fraction: float) -> str:

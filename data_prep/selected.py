@@ -43,7 +43,7 @@ class SelectionRules:
 
     def __post_init__(self) -> None:
         for number, rule in enumerate(self.rules):
-            rule.check(rule_place(number))
+            rule.check(f"selection.rules.{number}")
 
     def check_columns(self, kinds: Mapping[str, ScoreKind]) -> None:
         """Checks that each rule reads one of the columns ``kinds``, of a type that it can read.
@@ -52,13 +52,13 @@ class SelectionRules:
             ConfigError: naming the rule.
         """
         for number, rule in enumerate(self.rules):
-            where = f"{rule_place(number)}.column"
+            where = f"selection.rules.{number}.column"
             if rule.column not in kinds:
                 remedy = suggestion(rule.column, kinds) if kinds else "name it in columns.scorers"
                 raise ConfigError(where, f"there is no column {rule.column!r}", remedy)
             if kinds[rule.column] not in rule.kinds:
                 held = "texts" if kinds[rule.column] is str else "numbers"
-                other = "any_of or copies.texts" if held == "texts" else "threshold, share, copies.steps or pareto"
+                other = "any_of or copies.texts" if held == "texts" else "threshold, share or copies.steps"
                 problem = f"{rule.column!r} holds {held}, which {rule.described} cannot read"
                 raise ConfigError(where, problem, f"use {other}")
 
@@ -66,11 +66,6 @@ class SelectionRules:
     def reason_names(self) -> tuple[str, ...]:
         """The reasons by their numbers in ``reasons/*.npy``; the first is empty, for selected documents."""
         return ("", *(reason for rule in self.rules for reason in rule.reasons))
-
-
-def rule_place(number: int) -> str:
-    """Returns the dotted path of the rule ``number``."""
-    return f"selection.rules.{number}"
 
 
 def reason_names(selected: Artifact) -> tuple[str, ...]:
@@ -207,7 +202,6 @@ class Selected(Stage):
                 limit: DocumentRanks = np.load(handed(out, f"{CUT}{number}/{CUT}", 0, "npy"))
                 factors = rule.kept(rule.ranks(values[left], map(shard.id, left.tolist())), limit)
             else:
-                rule.check_values(values[left], rule_place(number))
                 factors = rule.factors(values[left])
             chosen.copies[left] = rule.drawn(chosen.copies[left] * factors, map(shard.id, left.tolist()))
             chosen.reasons[left[chosen.copies[left] == 0]] = 2 * number + 1

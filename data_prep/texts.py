@@ -32,13 +32,13 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop
 from headrace.data_prep.extremes import LEFT_OUT, Extremes
-from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.html import MODEL_FILE, HtmlExtraction, watched
 from headrace.data_prep.sources.jsonl import REPEATED
 from headrace.data_prep.sources.other_extractors import EXTRACTORS
 from headrace.data_prep.sources.source import Record, Section
+from headrace.data_prep.text.unwrapped_lines import unwrapped
 from headrace.pipeline.core.artifact import Balance, TaskOutput, damaged, handed, repeat, unverified
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.json_files import read_json, write_json
@@ -46,8 +46,6 @@ from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import settings
 from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile, Stage, counted, refuse_changes
 
-UNWRAPPING = UnwrappedLines()
-"""The filter whose joins ``source.unwrap`` makes. When its results change, ``Source`` needs a higher ``revision``."""
 RECORDS = "records"
 """The phase that counts the records of sections."""
 NUMBERING = "numbering"
@@ -191,7 +189,8 @@ class Texts(Stage):
                     dropped.write(document)
                 else:
                     if self.source.unwrap:
-                        UNWRAPPING.judge(document)
+                        if joined := unwrapped(document.text):
+                            document.text, document.metadata["joined_lines"] = joined
                         counts["joined_lines"] += document.metadata.get("joined_lines", 0)
                     counts["kept"] += 1
                     counts["characters_kept"] += len(document.text)

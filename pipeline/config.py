@@ -12,7 +12,6 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.column import Columns
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.packed import Packing
 from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.sources import AnySource
@@ -201,7 +200,7 @@ def decoded(values: Mapping[str, Any]) -> RunConfig:
 
 def classifier_labels(config: RunConfig) -> list[str]:
     """Returns the labels whose probability filters and columns read from the classifier that the run trains."""
-    filters = [label for rule in config.cleaning.filters if isinstance(rule, Filter) for label in rule.run_labels]
+    filters = [label for rule in config.cleaning.filters for label in rule.run_labels]
     return [*filters, *(label for scorer in config.columns.scorers.values() for label in scorer.run_labels)]
 
 

@@ -134,14 +134,12 @@ SELECTIONS = (
         "seed": 1,
     },
     {"type": "copies", "column": "t", "texts": {"en": 2.5, "de": 0}, "otherwise": 1},
-    {"type": "pareto", "column": "p", "alpha": 9.0, "seed": 3},
 )
 VALUES = {
     "n": np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 0.1, 0.5, 1, 2, 3, 1e15]),
-    "p": np.array([np.nan, 0.0, -0.0, 5e-324, 0.1, 0.5, 1]),
     "t": np.array(["", "en", "de", "\ud7ff", "x" * 64]),
 }
-KINDS_OF_VALUES: dict[str, ScoreKind] = {"n": float, "p": float, "t": str}
+KINDS_OF_VALUES: dict[str, ScoreKind] = {"n": float, "t": str}
 
 
 def settings(folder: Path, chance: Random) -> None:

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import orjson
 import pytest
-from datatrove.data import Document
 
 from docs.hard_cases import CASES, END, MADE, PAGE, PRESETS, REAL, TEXTS, filters_of, made_table, outcome, real_table
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
-from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.text.unwrapped_lines import unwrapped
 from tests.stage_run import RunStage
 
 
@@ -36,7 +35,7 @@ def test_every_file_is_in_the_table() -> None:
     assert {path.stem for path in TEXTS.iterdir()} == set(CASES)
 
 
-@pytest.mark.parametrize("preset", ["c4", "c4_paper", "c4_unwrapped", "fineweb"])
+@pytest.mark.parametrize("preset", ["c4", "c4_paper", "fineweb"])
 def test_an_outcome_is_that_of_the_stage(preset: str, run_clean: RunStage, tmp_path: Path) -> None:
     """Each text alone through the stage ``clean``, which has passes and buckets."""
     path = next(path for path in PRESETS if path.stem == preset)
@@ -59,10 +58,4 @@ def test_an_outcome_is_that_of_the_stage(preset: str, run_clean: RunStage, tmp_p
 def test_a_poem_is_not_unwrapped() -> None:
     for name, is_joined in (("poem", False), ("list", False), ("titles", False), ("hard_wrapped", True), ("ocr", True)):
         text = (TEXTS / f"{name}.txt").read_text(encoding="utf-8")
-        assert changes(text) == is_joined, name
-
-
-def changes(text: str) -> bool:
-    document = Document(text=text, id="a:0")
-    UnwrappedLines().judge(document)
-    return "joined_lines" in document.metadata
+        assert (unwrapped(text) is not None) == is_joined, name

@@ -16,9 +16,8 @@ import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
-from headrace.data_prep.filters.filter import Value
+from headrace.data_prep.filters.filter import Applied, Value
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.stage import Inputs, RawFile
 
 VALUES = "values"
 """The kind of the shards."""
@@ -32,11 +31,9 @@ Scoring = Callable[[Document], Value | None]
 ScoreKind = type[float] | type[str]
 
 
-class Scorer(abc.ABC):
+class Scorer(Applied):
     """Gives each document one value. Subclasses are ``@settings`` classes with a ``type`` tag."""
 
-    type: str
-    """The tag in settings."""
     learns: ClassVar[bool] = False
     """Whether a model is made (``learn``) before documents are scored."""
 
@@ -44,27 +41,6 @@ class Scorer(abc.ABC):
     def kind(self) -> ScoreKind:
         """The type of its values."""
         return float
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the stages that it needs the artifacts of, besides ``unique``."""
-        return ()
-
-    @property
-    def run_labels(self) -> tuple[str, ...]:
-        """The labels whose probability it reads from the classifier that the run trains."""
-        return ()
-
-    def ready(self, inputs: Inputs) -> "Scorer":
-        """Returns the scorer with what it reads of the artifacts ``inputs``."""
-        return self
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        """Returns the files outside the project whose content decides the values."""
-        return ()
-
-    def check(self) -> None:  # noqa: B027  (most scorers have nothing to add)
-        """Refuses, before a run starts, settings that need more than their own values to be checked."""
 
     def learn(self, unique: Artifact, path: Path, counts: "Counter[str]") -> None:
         """Writes the model to ``path``; only of scorers that learn."""

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow
 from pyarrow import parquet
+from typing_extensions import Self
 
 from headrace.data_prep.columns.scorer import ScoreKind, Scorer, Scoring
 from headrace.data_prep.dedup.shingles import shingle_hashes
@@ -91,23 +92,20 @@ class FilterValue(Scorer):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return self.filter.inputs if isinstance(self.filter, Filter) else ()
+        return self.filter.inputs
 
     @property
     def run_labels(self) -> tuple[str, ...]:
-        return self.filter.run_labels if isinstance(self.filter, Filter) else ()
+        return self.filter.run_labels
 
-    def ready(self, inputs: Inputs) -> "FilterValue":
-        if not isinstance(self.filter, Filter):
-            return self
+    def ready(self, inputs: Inputs) -> Self:
         return dataclasses.replace(self, filter=self.filter.ready(inputs))  # type: ignore[arg-type]
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return self.filter.raw_files()
 
     def check(self) -> None:
-        if isinstance(self.filter, Filter):
-            self.filter.check()
+        self.filter.check()
         _ = self._chosen
 
     def scoring(self, model: Path | None) -> Scoring:

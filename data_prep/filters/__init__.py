@@ -10,11 +10,9 @@ FILTERS = Kinds(
     Filter | GlobalFilter,
     {
         "stripped_lines": "headrace.data_prep.filters.c4.lines:StrippedLines",
-        "unwrapped_lines": "headrace.data_prep.filters.unwrapped_lines:UnwrappedLines",
         "page_length": "headrace.data_prep.filters.c4.lines:PageLength",
         "one_page_per_url": "headrace.data_prep.filters.urls:OnePagePerUrl",
         "allowed_domains": "headrace.data_prep.filters.urls:AllowedDomains",
-        "allowed_urls": "headrace.data_prep.filters.urls:AllowedUrls",
         "blocked_domains": "headrace.data_prep.filters.urls:BlockedDomains",
         "without_addresses": "headrace.data_prep.filters.line_corrections:WithoutAddresses",
         "robots": "headrace.data_prep.filters.robots_and_licence:Robots",

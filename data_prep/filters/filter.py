@@ -20,7 +20,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from datatrove.data import Document
 from pydantic import ConfigDict
-from typing_extensions import dataclass_transform
+from typing_extensions import Self, dataclass_transform
 
 from headrace.data_prep.document import Drop
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -77,7 +77,50 @@ class PageFailedError(Exception):
         return Drop(f"{self.base_reason}.{FAILED}", self.error)
 
 
-class Filter(abc.ABC):
+class Applied(abc.ABC):
+    """A filter or a scorer: what a stage applies to documents, with what it reads besides them."""
+
+    type: str
+    """Its tag in the settings."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the stages that it needs the artifacts of, besides the documents."""
+        return ()
+
+    @property
+    def run_labels(self) -> tuple[str, ...]:
+        """The labels whose probability it reads from the classifier that the run trains."""
+        return ()
+
+    def ready(self, inputs: Inputs) -> Self:
+        """Returns it with what it reads of the artifacts ``inputs``."""
+        return self
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        """Returns the files outside the project whose content decides the result."""
+        return ()
+
+    def check(self) -> None:  # noqa: B027  (most have nothing to add)
+        """Refuses, before a run starts, settings that need more than their own values to be checked."""
+
+
+class Explained(Applied):
+    """Drops documents, each for a named reason."""
+
+    explanations: ClassVar[Explanations] = {}
+
+    @property
+    def base_reason(self) -> str:
+        """The first part of all its reasons."""
+        return self.type
+
+    def english_rules(self, document: Document) -> tuple[str, ...]:
+        """Returns the reasons of its rules that are for English and judge ``document``, whatever its language is."""
+        return ()
+
+
+class Filter(Explained):
     """Judges one document at a time. Subclasses are ``@filter_settings`` classes with a ``type`` tag."""
 
     type: str = ""
@@ -86,12 +129,6 @@ class Filter(abc.ABC):
     """Whether it stores the language of a document that it keeps in the metadata."""
     thresholds: ClassVar[tuple[str, ...]] = ()
     """The settings that decide which documents are dropped, and none of its values."""
-    explanations: ClassVar[Explanations] = {}
-
-    @property
-    def base_reason(self) -> str:
-        """The first part of all its reasons."""
-        return self.type
 
     @abc.abstractmethod
     def judge(self, document: Document) -> Drop | None:
@@ -106,36 +143,11 @@ class Filter(abc.ABC):
         """Returns what it measures of ``document``, which may lack some of ``value_kinds``. No document is changed."""
         return {}
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the stages that it needs the artifacts of, besides the documents."""
-        return ()
-
-    @property
-    def run_labels(self) -> tuple[str, ...]:
-        """The labels whose probability it reads from the classifier that the run trains."""
-        return ()
-
-    def ready(self, inputs: Inputs) -> "Filter":
-        """Returns the filter with what it reads of the artifacts ``inputs``."""
-        return self
-
     def without_thresholds(self) -> "Filter":
         """Returns the filter with its thresholds at their defaults, 0 without one: its values are the same."""
         own = [field for field in dataclasses.fields(self) if field.name in self.thresholds]  # type: ignore[arg-type]
         defaults = {field.name: 0.0 if field.default is dataclasses.MISSING else field.default for field in own}
         return dataclasses.replace(self, **defaults) if own else self  # type: ignore[type-var]
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        """Returns the files outside the project whose content decides the result."""
-        return ()
-
-    def english_rules(self, document: Document) -> tuple[str, ...]:
-        """Returns the reasons of its rules that are for English and judge ``document``, whatever its language is."""
-        return ()
-
-    def check(self) -> None:  # noqa: B027  (most filters have nothing to add)
-        """Refuses, before a run starts, settings that cannot be checked without executing code of the user."""
 
 
 class Routing(Filter):
@@ -146,7 +158,7 @@ class Routing(Filter):
         """Returns the filters of the list ``name``; none when there is no such list."""
 
 
-class GlobalFilter(abc.ABC):
+class GlobalFilter(Explained):
     """Compares all documents. Every document yields keys; of equal keys the one of lowest rank wins, the others lose.
 
     Equal ranks are ordered by (shard, document, part). Subclasses are ``@settings`` classes with a ``type`` tag.
@@ -154,13 +166,6 @@ class GlobalFilter(abc.ABC):
 
     rank_words: ClassVar[int]
     """The width of a rank in uint64 words, compared from left to right."""
-    explanations: ClassVar[Explanations] = {}
-    type: str
-
-    @property
-    def base_reason(self) -> str:
-        """The first part of all its reasons."""
-        return self.type
 
     @abc.abstractmethod
     def keys(self, document: Document) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
@@ -171,14 +176,6 @@ class GlobalFilter(abc.ABC):
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
         """Removes the parts ``losers`` (uint32, ascending, may be empty) from ``document``; returns why it is dropped,
         or None. ``document`` is as it was when ``keys`` saw it."""
-
-    def english_rules(self, document: Document) -> tuple[str, ...]:
-        """Returns the reasons of its rules that are for English and judge ``document``, whatever its language is."""
-        return ()
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        """Returns the files outside the project whose content decides the result."""
-        return ()
 
 
 Reasoned = TypeVar("Reasoned", Filter, GlobalFilter, Filter | GlobalFilter)

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import ClassVar, Literal
 
 from datatrove.data import Document
+from typing_extensions import Self
 
 from headrace.data_prep.classifiers import linear_classifier
 from headrace.data_prep.document import Drop
@@ -157,7 +158,7 @@ class LinearClassifierFilter(TextClassifier):
     def run_labels(self) -> tuple[str, ...]:
         return (self.label,) if self.path is None else ()
 
-    def ready(self, inputs: Inputs) -> "LinearClassifierFilter":
+    def ready(self, inputs: Inputs) -> Self:
         if self.path:
             return self
         trained = inputs[linear_classifier.STAGE].path(linear_classifier.MODEL_FILE)

@@ -13,7 +13,6 @@ SELECTION_RULES = Kinds(
         "any_of": "headrace.data_prep.selection_rules.rules:AnyOf",
         "share": "headrace.data_prep.selection_rules.rules:Share",
         "copies": "headrace.data_prep.selection_rules.rules:Copies",
-        "pareto": "headrace.data_prep.selection_rules.rules:Pareto",
     },
 )
 AnySelectionRule = Annotated[SelectionRule, SELECTION_RULES]

@@ -4,7 +4,6 @@
 
     threshold, any_of   keep a document or drop it by its own value
     copies              value ≥ 0.9 twice, ≥ 0.5 once, else with probability 0.1       topic "news" 0.5, "science" 2.5
-    pareto              the sampling of Common Crawl for GPT-3
     share               keeps the best share of all documents: an exact quantile, counted over sorted shards
 
     shard ── (order, tie), sorted ──> file        order: the value as uint64, the best smallest; tie: a hash of the id
@@ -30,7 +29,7 @@ from pydantic import Field
 from headrace.data_prep.columns.scorer import ColumnValues, ScoreKind, holds_text
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import PositiveNumber, Seed, SomeTexts, settings
+from headrace.pipeline.core.settings import Seed, SomeTexts, settings
 
 Factors = NDArray[np.float64]
 """The factors of the copies of documents: (documents,)."""
@@ -67,13 +66,6 @@ class SelectionRule(abc.ABC):
 
         Raises:
             ConfigError: when they contradict each other.
-        """
-
-    def check_values(self, values: ColumnValues, where: str) -> None:  # noqa: B027  (most rules have nothing to add)
-        """Checks that it has a factor for each of ``values``.
-
-        Raises:
-            ConfigError: naming the rule, found at the dotted path ``where``, and a value.
         """
 
     @abc.abstractmethod
@@ -210,33 +202,6 @@ class Copies(SelectionRule):
         copies = np.array([self.otherwise, *(step.copies for step in self.steps)])
         places = np.searchsorted([step.at_least for step in self.steps], values, side="right")
         return copies[np.where(np.isnan(values), 0, places)]
-
-
-@settings
-class Pareto(SelectionRule):
-    """Keeps a document with probability (2 - value)^-alpha: all of value 1, few of value 0.
-
-    GPT-3 kept pages with ``np.random.pareto(9) > 1 - score`` (Brown et al. 2020, appendix A); P(X > x) of that
-    distribution is (1 + x)^-alpha. Values are from 0 to 1.
-    """
-
-    type: Literal["pareto"] = "pareto"
-    column: str
-    """The column that is read."""
-    alpha: PositiveNumber = 9.0
-    """The shape of the distribution (GPT-3: 9)."""
-    seed: Seed = 0
-    """Seed of the draw."""
-
-    def check_values(self, values: ColumnValues, where: str) -> None:
-        outside = values[(values < 0) | (values > 1)]
-        if outside.size:
-            problem = f"{self.column!r} has the value {outside[0]:g}, and {self.type} samples by values from 0 to 1"
-            raise ConfigError(f"{where}.column", problem, "name a column of such scores, or use copies or share")
-
-    def factors(self, values: ColumnValues) -> Factors:
-        probabilities: Factors = (2 - values) ** -self.alpha
-        return probabilities
 
 
 BITS = 8

@@ -91,7 +91,7 @@ class Source(abc.ABC):
     """Approximate size of a task, less for small inputs (``piece_bytes``). Files are grouped in the order of their
     names."""
     unwrap: bool = False
-    """Whether the lines of hard-wrapped texts are joined when they are read, as ``unwrapped_lines`` joins them."""
+    """Whether the lines of hard-wrapped texts (mail archives, newswire, e-texts) are joined when they are read."""
 
     @abc.abstractmethod
     def listing(self) -> tuple[ListedFile, ...]:

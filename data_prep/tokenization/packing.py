@@ -8,6 +8,7 @@
 Best-fit decreasing is the method of "Fewer Truncations Improve Language Modeling" (Ding et al., ICML 2024): each piece,
 from the longest to the shortest, goes into the row with the least free space that still holds it. Concatenation is the
 method of GPT: all documents one after the other, cut every ``row_tokens`` positions. A padded row has one piece.
+``similar_order`` is an order of documents before they are concatenated.
 """
 
 import math
@@ -18,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.kernel import kernel
+
 SPAN = np.dtype([("shard", "<u4"), ("start", "<u8"), ("length", "<u4")])
 """``length`` positions of token shard ``shard``. Inputs are tokens[start : start+length], targets one token later."""
 
@@ -26,6 +29,9 @@ DocumentSpans = NDArray[np.void]
 
 Index = NDArray[np.int64]
 """Lengths, indices or offsets."""
+
+NO_WORDS = np.uint32(0xFFFFFFFF)
+"""Every value of the signature of a document without words."""
 
 
 def best_fit(documents: DocumentSpans, row_tokens: int, frame_tokens: int = 0) -> tuple[DocumentSpans, Index]:
@@ -75,6 +81,60 @@ def padded(documents: DocumentSpans, row_tokens: int, frame_tokens: int = 0) -> 
     """
     pieces = cut(documents, row_tokens - frame_tokens)
     return pieces, np.arange(len(pieces) + 1)
+
+
+def similar_order(signatures: NDArray[np.uint32]) -> Index:
+    """Returns an order of documents in which similar ones follow one another, by a greedy walk: (n_docs,) indices.
+
+    The order of in-context pretraining (Shi et al., In-Context Pretraining, 2024, section 2.2), with signatures in the
+    place of embeddings. The walk begins with the first document. From each it goes on to the candidate with the most
+    equal hashes, the first of equally similar ones; without a candidate, to the first document that is left. So
+    documents without words keep their order. Candidates have one hash in common with the document: for each hash the
+    nearest one before and the nearest one after it that are left. So time is linear in the number of documents; a more
+    similar one may be missed where many have the same hash. Memory: 8 bytes a hash besides the signatures.
+
+    Args:
+        signatures: MinHash of each document, (n_docs, n_hashes). Equal hashes, as a share, estimate the similarity.
+    """
+    before, after = (np.full(signatures.shape, -1, np.int32) for _ in range(2))
+    for column in range(signatures.shape[1]):
+        order = np.argsort(signatures[:, column], kind="stable")
+        hashes = signatures[order, column]
+        equal = (hashes[1:] == hashes[:-1]) & (hashes[1:] != NO_WORDS)
+        before[order[1:][equal], column] = order[:-1][equal]
+        after[order[:-1][equal], column] = order[1:][equal]
+    return _walk(signatures, before, after)
+
+
+@kernel
+def _walk(
+    signatures: NDArray[np.uint32], before: NDArray[np.int32], after: NDArray[np.int32]
+) -> Index:  # pragma: no cover (compiled)
+    """Walks as ``similar_order`` says. ``before`` and ``after`` link documents that are left by each hash; -1: none."""
+    n_docs, n_hashes = signatures.shape
+    order, is_left = np.empty(n_docs, np.int64), np.ones(n_docs, np.bool_)
+    first, nearest = 0, -1
+    for step in range(n_docs):
+        while nearest == -1:
+            nearest = first if is_left[first] else -1
+            first += 1
+        document = nearest
+        order[step], is_left[document] = document, False
+        nearest, most = -1, 0
+        for column in range(n_hashes):
+            left, right = before[document, column], after[document, column]
+            if left != -1:
+                after[left, column] = right
+            if right != -1:
+                before[right, column] = left
+            for other in (left, right):
+                if other != -1:
+                    equal = 0
+                    for k in range(n_hashes):
+                        equal += signatures[document, k] == signatures[other, k]
+                    if equal > most or (equal == most and other < nearest):
+                        nearest, most = other, equal
+    return order
 
 
 def cut(documents: DocumentSpans, row_tokens: int) -> DocumentSpans:

@@ -35,6 +35,8 @@ class Benchmarks:
     """
 
     def __init__(self, items: Mapping[str, Iterable[str]], *, words: int = 13, window_characters: int = 200) -> None:
+        if not isinstance(items, Mapping):
+            raise ConfigError("Benchmarks", f"needs texts by name (got {type(items).__name__})", "give {NAME: texts}")
         held = {name: texts_of_caller(f"Benchmarks, {name}", texts) for name, texts in items.items()}
         self.__setstate__((held, {"ngram_words": words, "window_characters": window_characters}))
 

@@ -72,6 +72,9 @@ def pack(
     has one document in a row. ``spans`` is (n_spans, 3) int64: document, first token, length; ``rows`` (n_rows + 1,).
     """
     packing = decode_within(Packing, {"row_tokens": row_tokens, "method": method}, "pack")
+    if packing.method not in METHODS:
+        remedy = "give the lengths in the order wanted, and method='concatenate'"
+        raise ConfigError("pack.method", f"is {method!r}, which needs the signatures of a run", remedy)
     sizes = np.asarray(lengths)
     is_whole = sizes.ndim == 1 and (np.issubdtype(sizes.dtype, np.integer) or not sizes.size)
     if not is_whole or (sizes.size and not 0 <= sizes.min() <= sizes.max() <= MOST_TOKENS):

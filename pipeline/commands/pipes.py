@@ -30,7 +30,7 @@ from headrace.data_prep.sources.jsonl import parsed
 from headrace.data_prep.sources.page_bytes import sanitize
 from headrace.pipeline.api.verdict import Verdict
 from headrace.pipeline.command_line.declaration import NewFile, command
-from headrace.pipeline.core.text_files import STANDARD_INPUT, opened, read_lines
+from headrace.pipeline.core.text_files import STANDARD_INPUT, opened, place, read_lines
 
 JsonRow = dict[str, Any]
 
@@ -46,8 +46,8 @@ def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None
         if verdict:
             print(verdict.text)
         else:
-            place = "standard input" if file == STANDARD_INPUT else file
-            print(f"headrace text: {place}: {verdict.rule} ({verdict.reason or verdict.meaning})", file=sys.stderr)
+            why = verdict.reason or verdict.meaning
+            print(f"headrace text: {place(file)}: {verdict.rule} ({why})", file=sys.stderr)
 
 
 @command

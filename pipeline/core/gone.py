@@ -10,6 +10,7 @@ _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
 _LAYER_TERMS = "it is gone: distillation=distilbert learns the distributions and the last hidden states of a teacher"
 _LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
 _OF_LECTURES = {
+    "cleaning": "allowed_urls webtext_like",
     "columns": "perplexity",
     "evaluation": "baselines copying extraction extrapolation gpt2_table in_context judgements",
     "experiment": "bart_demo electra_demo prefix_demo span_demo wikitext103",
@@ -17,6 +18,7 @@ _OF_LECTURES = {
     "t5_copa t5_glue t5_mnli t5_mrpc t5_multirc t5_qnli t5_qqp t5_record t5_rte t5_squad t5_sst2 t5_stsb t5_superglue "
     "t5_superglue_rte t5_translation t5_wic t5_wnli t5_wsc ud_pos wic wsc",
     "model": "electra_base electra_demo electra_large electra_small",
+    "selection": "pareto",
     "objective": "replaced_tokens ul2",
     "source": "planted synthetic",
     "tokenizer": "unigram",
@@ -25,6 +27,7 @@ _OF_LECTURES = {
 GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
+    **dict.fromkeys(("cleaning=c4_unwrapped", "cleaning=unwrapped_lines"), "it is gone: give source.unwrap=true"),
     "dedup.engine": "it is gone: headrace.data_prep.dedup.minhash.min_hashes reads the signatures as datasketch does",
     "dedup.contained": "it is gone: dedup.repeated_words=50 drops documents that hold nothing but text of others",
     "source=token_files": "it is gone: decode the ids to JSON lines; their tokenizer (tokenizer=file) gives them back",

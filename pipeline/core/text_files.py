@@ -83,7 +83,7 @@ def plain_text(path: Path, encoding: str = "utf-8") -> str:
     """
     content = path.read_bytes()
     if (name := unread_format(content[:HEAD_BYTES])) is not None:
-        raise ArtifactError(str(path), f"is in a format that is not read ({name})", REMEDIES.get(name, "unpack it"))
+        raise ArtifactError(place(path), f"is in a format that is not read ({name})", REMEDIES.get(name, "unpack it"))
     return io.TextIOWrapper(io.BytesIO(content), encoding).read()
 
 
@@ -115,6 +115,11 @@ def stored_path(path: Path) -> Path:
     return files[0] if bare and len(files) == 1 else path
 
 
+def place(path: Path) -> str:
+    """Returns how errors name the file ``path``."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
 def _stored(path: Path) -> contextlib.AbstractContextManager[io.BufferedReader]:
     """Opens the file ``path`` for its bytes as they are."""
     return path.open("rb") if path != STANDARD_INPUT else contextlib.nullcontext(cast(Any, sys.stdin.buffer))
@@ -142,7 +147,7 @@ def _pieces(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
     """Yields the decompressed content of ``file``, whose name in errors is ``path``."""
     head, content = with_head(_content(path, file))
     if (name := unread_format(head)) is not None:
-        raise ArtifactError(str(path), f"is in a format that is not read ({name})", REMEDIES.get(name, REMEDY))
+        raise ArtifactError(place(path), f"is in a format that is not read ({name})", REMEDIES.get(name, REMEDY))
     yield from content
 
 
@@ -157,7 +162,7 @@ def _content(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
     except ERRORS as error:
         if getattr(error, "errno", None) is not None:  # an error of the machine
             raise
-        raise ArtifactError(str(path), f"cannot be decompressed ({error})", "fetch it again") from None
+        raise ArtifactError(place(path), f"cannot be decompressed ({error})", "fetch it again") from None
 
 
 def _members(codec: Codec, file: BinaryIO) -> Iterator[bytes]:

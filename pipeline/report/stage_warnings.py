@@ -34,7 +34,7 @@ MOST_WRAPPED = 0.1
 FOREIGN = "foreign:"
 """The beginning of the counts of documents that a rule for English judged in another language."""
 BY_LANGUAGE = "cleaning=multilingual has values for each language"
-UNWRAP = "to join such lines first, use cleaning=c4_unwrapped, the filter unwrapped_lines or source.unwrap=true"
+UNWRAP = "to join such lines first, give source.unwrap=true"
 OWN = ("python", "datatrove")
 """Types of filters whose reasons begin with the type and the name of a class."""
 SHARDS_READ, DOCUMENTS_READ = 8, 1_000

@@ -93,7 +93,6 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     blocked = dict.fromkeys(("strict_words_path", "hard_words_path", "soft_words_path"), words)
     return {
         "allowed_domains": {"path": str(folder / "sites.json")},
-        "allowed_urls": {"path": sites},
         "blocked_domains": {"domains_path": sites, **blocked},
         "by_language": {"filters": (GopherQuality(counting="scripts"),), "languages": {"default": {}}},
         "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.0},

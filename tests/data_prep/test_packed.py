@@ -10,6 +10,7 @@ from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.selected import COPIES
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.made_tokenizers import Trained
+from headrace.data_prep.tokenization.packing import similar_order
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards, key_of
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
@@ -229,13 +230,49 @@ def selected_of(copies, folder: Path) -> Artifact:
     return finish(folder, {"stage": "selected"}, {"selected": len(copies)})
 
 
-@pytest.mark.parametrize("method", ["best_fit", "concatenate", "padded"])
+def signatures_of(ids, folder: Path) -> Artifact:
+    """A stand-in for the stage ``signatures``: documents of ``tokens``, and one before each that was removed since."""
+    for shard, names in enumerate(ids):
+        out = TaskOutput(folder, "signatures", shard)
+        both = [name for kept in names for name in (f"removed:{kept}", kept)]
+        values = np.random.default_rng(shard).integers(0, 9, (len(both), 6), dtype=np.uint32)
+        for kind, array in {"ids": np.array([name.encode() for name in both]), "signatures": values}.items():
+            with out.shard(kind, "npy") as path:
+                save_array(path, array)
+        out.done({})
+    return finish(folder, {"stage": "signatures"}, {"signatures": len(ids)})
+
+
+def test_similar_documents_are_concatenated_by_their_signatures(tokens, tmp_path, run_stage):
+    """Those of two token shards together, the second copies after all first ones."""
+    copies = [[number % 3 for number in range(30)]] * 5
+    inputs = {"tokens": tokens, "signatures": signatures_of(IDS, tmp_path / "s")}
+    inputs["selected"] = selected_of(copies, tmp_path / "c")
+    stage = Packed(packing=settings(method="similar"), selects=True)
+    assert {*stage.inputs} == {*inputs}
+    packed = run_stage(stage, inputs, tmp_path / "packed")
+    again = run_stage(stage, inputs, tmp_path / "again", backwards=True, twice=True)
+    assert again.manifest == packed.manifest
+    expected = []
+    for group in ((0, 1), (2, 3), (4,)):
+        documents = [(s, i) for s in group for i in range(30) if i % 3 and key_of("split", IDS[s][i]) >= 0.2 * 2**64]
+        rows = [np.load(inputs["signatures"].shard("signatures", s, "npy"))[2 * i + 1] for s, i in documents]
+        order = [documents[number] for number in similar_order(np.array(rows))]
+        expected += [*order, *(one for one in order if one[1] % 3 == 2)]
+    shards = TokenShards(tokens)
+    bounds = [shards.bounds(shard).tolist() for shard in range(5)]
+    begun = [(s, bounds[s].index(start)) for s, start, _ in spans_of(packed, "train") if start in bounds[s][:-1]]
+    assert begun == expected
+
+
+@pytest.mark.parametrize("method", ["best_fit", "concatenate", "padded", "similar"])
 def test_each_position_is_in_as_many_rows_as_its_document_has_copies(tokens, tmp_path, run_stage, method):
     copies = np.random.default_rng(3).integers(0, 4, (5, 30)).tolist()
     forgotten = [IDS[0][3], IDS[4][29]]
     (tmp_path / "forget").write_text("\n".join(forgotten))
     for forget in (None, str(tmp_path / "forget")):
         inputs = {"tokens": tokens, "selected": selected_of(copies, tmp_path / "s" / str(bool(forget)))}
+        inputs["signatures"] = signatures_of(IDS, tmp_path / "signatures" / str(bool(forget)))
         packed = run_stage(
             Packed(packing=settings(method=method, forget=forget), selects=True), inputs, tmp_path / str(bool(forget))
         )

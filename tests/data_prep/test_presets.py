@@ -45,10 +45,8 @@ def pages() -> list[dict[str, str]]:
 def lists(tmp_path) -> dict[str, dict[str, object]]:
     """Returns the lists that presets need from the user, by filter."""
     (tmp_path / "sites.json").write_text('{"a0.org": true, "a1.org": ["www"]}', encoding="utf-8")
-    (tmp_path / "urls.txt").write_text("".join(f"http://a{n % 3}.org/{n}\n" for n in range(6)), encoding="utf-8")
     return {
         "allowed_domains": {"path": str(tmp_path / "sites.json")},
-        "allowed_urls": {"path": str(tmp_path / "urls.txt")},
         "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.5},
     }
 

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import math
 import random
-import re
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
@@ -17,7 +16,7 @@ import pytest
 from headrace.data_prep.column import column_stage
 from headrace.data_prep.columns.scorer import VALUES, ScoreKind, values_array
 from headrace.data_prep.selected import COPIES, REASONS, Selected, SelectionRules
-from headrace.data_prep.selection_rules.rules import Pareto, ascending
+from headrace.data_prep.selection_rules.rules import ascending
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish, missing_tasks
 from headrace.pipeline.core.errors import ConfigError, RetryableError
@@ -87,8 +86,6 @@ def factor(rule: dict[str, Any], value: Any, is_best: bool) -> float:
             return value in rule["texts"]
         case "share":
             return is_best
-        case "pareto":
-            return (2 - value) ** -rule.get("alpha", 9)
     if "texts" in rule:
         return rule["texts"].get(value, rule.get("otherwise", 1))
     steps = [step["copies"] for step in rule["steps"] if value is not None and step["at_least"] <= value]
@@ -109,7 +106,6 @@ RULES: dict[str, list[dict[str, Any]]] = {
     "constant": [{"type": "copies", "column": "quality", "steps": [], "otherwise": 0.5, "seed": 3}],
     "steps": [{"type": "copies", "column": "quality", "steps": STEPS, "otherwise": 0}],
     "texts": [{"type": "copies", "column": "topic", "texts": {"news": 0.25, "science": 3}, "otherwise": 1.5}],
-    "pareto": [{"type": "pareto", "column": "quality"}],
     "in order": [
         {"type": "threshold", "column": "length", "min": 3},
         {"type": "share", "column": "quality", "share": 0.75},
@@ -175,15 +171,6 @@ def test_other_shards_in_another_order_select_the_same_documents(tmp_path: Path)
     assert both[0] == both[1]
 
 
-def test_pareto_is_the_sampling_of_gpt3() -> None:
-    """numpy's own draws, of which as many are above 1 - score as the probability says, within 5 standard errors."""
-    scores = np.array([0.0, 0.1, 0.5, 0.8, 1.0])
-    draws = np.random.default_rng(0).pareto(9, 200_000)
-    for score, probability in zip(scores, Pareto(column="q").factors(scores), strict=True):
-        error = 5 * math.sqrt(probability * (1 - probability) / len(draws))
-        assert (draws > 1 - score).mean() == pytest.approx(probability, abs=error)
-
-
 def test_a_fraction_of_copies_is_that_share_of_documents(tmp_path: Path) -> None:
     ids = [[f"a:{n}" for n in range(4000)]]
     inputs = artifacts(tmp_path, ids, {"quality": [[1.0] * 4000]})
@@ -237,18 +224,6 @@ def test_integers_are_in_the_order_of_numbers() -> None:
 def test_what_cannot_be_is_refused(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         stage([*RULES["any_of"], rule]).selection.check_columns({"quality": float, "topic": str})
-
-
-@pytest.mark.parametrize("value", [-1e-9, 1.0000001, 523.0, math.inf])
-def test_pareto_refuses_a_value_outside_0_to_1_of_a_document_that_is_left(value: float, tmp_path: Path) -> None:
-    columns: Columns = {"quality": [[0.0, 1.0, None, value]], "length": [[1.0, 1.0, 1.0, 2.0]]}
-    inputs = artifacts(tmp_path, [[f"a:{n}" for n in range(4)]], columns)
-    threshold, pareto = {"type": "threshold", "column": "length", "max": 2}, {"type": "pareto", "column": "quality"}
-    message = f"selection.rules.1.column: 'quality' has the value {value:g}, and pareto samples by values from 0 to 1"
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        run_here(stage([threshold, pareto]), inputs, tmp_path / "refused")
-    made = run_here(stage([threshold | {"max": 1}, pareto]), inputs, tmp_path / "selected")
-    assert made.counts["dropped:threshold.length"] == 1
 
 
 def test_too_many_copies_are_refused(tmp_path: Path) -> None:

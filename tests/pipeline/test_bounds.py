@@ -46,7 +46,7 @@ ZERO = named("""
     DuplicateParts.max_fraction|max_character_fraction TopNgram.max_fraction DuplicateNgrams.max_fraction
     LinePunctuation.min_fraction ShortLines.max_fraction|max_characters DuplicateLines.max_character_fraction
     LineBreaks.max_per_word UppercaseLine.max_fraction LineCorrections.max_removed_fraction Dedup.seed
-    Copies.seed|otherwise|texts Pareto.seed CopyStep.copies|at_least Threshold.min|max
+    Copies.seed|otherwise|texts CopyStep.copies|at_least Threshold.min|max
     Decontamination.window_characters Reconstruction.permute_sentences|random_share|rotate
     Optimizer.learning_rate|weight_decay|ema_decay RateFactors.embedding|head|matrix|vector
     TrainingConfig.ramp_steps|seed|validation_rows|seen_rows|source_rows Adaptive.beta1|beta2
@@ -70,7 +70,7 @@ EMPTY = named("""
 """The texts that may be empty."""
 NONE = named("""
     Distillation.initial_layers FieldChoice.options|labels|worked_paths|choice_rewrites
-    AllowedUrls.without_sites TemplatePairs.lines WrittenAnswers.lines BadWords.allowed Continuations.prompts
+    TemplatePairs.lines WrittenAnswers.lines BadWords.allowed Continuations.prompts
     Dedup.against|preferred Evaluation.shots|tasks|yaml NamedFields.choices|names Robots.agents|directives
     FileSource.paths FewShotBenchmark.rewrites FileTask.texts Finetune.test GenerationBenchmark.stops
     ModelShape.dropout_places PhoneNumber.regions PythonFilter.files Sampling.stops

@@ -29,7 +29,6 @@ OPTIONS = [(group, option) for group in GROUPS for option in groups()[group]]
 REQUIRED = {
     ("cleaning", "dclm"): [f"cleaning.filters.6.path={CONF / 'config.yaml'}"],
     ("cleaning", "realnews_like"): [f"cleaning.filters.1.path={CONF / 'config.yaml'}"],
-    ("cleaning", "webtext_like"): [f"cleaning.filters.2.path={CONF / 'config.yaml'}"],
     **{("distillation", name): ["distillation.teacher=models/bert"] for name in ("distilbert", "logits")},
     ("evaluation", "lm_eval"): ["evaluation.tasks=[piqa]"],
     ("evaluation", "yaml"): ["evaluation.yaml=[my_task.yaml]"],

@@ -8,6 +8,8 @@
     positions    0  1  2  3                       0  1  2                   0  0
     documents    0  0  0  0                       1  1  1                   -1 -1
 
+    joined       positions 0 to 6, and one document: d and e see a b c E, too
+
 **Prefix**: the beginning of each document sees itself in both directions, and the rest is predicted from it (Liu et al.
 2018; Raffel et al. 2020, section 3.2.1 and table 4). T5's data code draws n as here (prefix_lm).
 
@@ -43,7 +45,7 @@ class TextLikelihood(CrossEntropy):
     """Base of the objectives whose one term ``nll`` is -ln p of text, in nats."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded", "similar")
 
     def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
         return {self.term: int(target_bytes_BT[batch["targets"] != IGNORED].sum())}
@@ -54,6 +56,9 @@ class Causal(TextLikelihood):
     """Predicts the next token. Its term ``nll`` is -ln p(target | document so far), in nats."""
 
     type: Literal["causal"] = "causal"
+    documents: Literal["separate", "joined"] = "separate"
+    """separate: documents of a row do not see each other; joined: a row is one text, as for GPT-3 (Brown et al. 2020,
+    appendix B). With packing.method=similar the earlier documents are then a context for the later ones."""
 
     def lengths(self, row_tokens: int) -> Mapping[str, int]:
         return dict.fromkeys(OF_STACK, row_tokens)
@@ -62,6 +67,8 @@ class Causal(TextLikelihood):
         self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
     ) -> dict[str, NDArray[np.int64]]:
         """Returns the arrays of one row; it draws nothing from ``generator``."""
+        if self.documents == "joined" and len(pieces):
+            pieces = [np.concatenate([pieces[0], *(tokens[1:] for tokens in pieces[1:])])]
         return next_token_row(pieces, row_tokens)
 
     def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":

@@ -63,7 +63,7 @@ class Restoring(CrossEntropy):
     """Base of the objectives that restore a corrupted text: they make inputs and targets of the text of a row."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder_decoder")
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded", "similar")
     sentinels: Sentinels = 100
     """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer; the first one is also the mask."""
     input_mask: Literal["full", "causal"] = "full"

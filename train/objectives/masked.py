@@ -98,7 +98,7 @@ class Masked:
     new mask each time (RoBERTa)."""
     documents: Literal["separate", "joined"] = "separate"
     """separate: documents of a row do not see each other (packing.method=best_fit or padded); joined: a row is one
-    sequence over the ends of documents (packing.method=concatenate)."""
+    sequence over the ends of documents (packing.method=concatenate or similar)."""
 
     pairs: PairsName = "none"
     """none: each document is one text. The others divide it in two at the beginning of a sentence, and add a term of
@@ -133,7 +133,7 @@ class Masked:
 
     @property
     def packing_methods(self) -> tuple[str, ...]:
-        return ("best_fit", "padded") if self.documents == "separate" else ("concatenate",)
+        return ("best_fit", "padded") if self.documents == "separate" else ("concatenate", "similar")
 
     def special_tokens(self) -> tuple[str, ...]:
         return (CLASS, SEPARATOR, MASK)

@@ -46,8 +46,8 @@ from headrace.data_prep.filters.filter import (
     filter_settings,
 )
 from headrace.data_prep.filters.punkt import count_sentences, punkt_files, punkt_folder
-from headrace.data_prep.filters.unwrapped_lines import FEWEST_LINES, is_hard_wrapped
 from headrace.data_prep.text.segments import sentence_segments
+from headrace.data_prep.text.unwrapped_lines import FEWEST_LINES, is_hard_wrapped
 from headrace.pipeline.core.settings import FilePath, Natural, Positive, SomeTexts, settings
 from headrace.pipeline.core.stage import RawFile
 

@@ -132,10 +132,8 @@ def test_wrong_settings(values, message) -> None:
 
 FILTERS = {
     "stripped_lines": {},
-    "unwrapped_lines": {},
     "page_length": {"max_characters": 80},
     "allowed_domains": {"path": "sites.json"},
-    "allowed_urls": {"path": "urls.txt"},
     "blocked_domains": {"domains_path": "domains.txt"},
     "without_addresses": {},
     "long_lines": {"min_lines": 1, "min_characters": 80},

@@ -8,7 +8,6 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.urls import (
     AllowedDomains,
-    AllowedUrls,
     BlockedDomains,
     OnePagePerUrl,
     domains_of,
@@ -102,27 +101,6 @@ def test_allowed_domains(url, drop, tmp_path) -> None:
     assert AllowedDomains(path=written(tmp_path / "sites.json", table)).judge(page(url)) == drop
 
 
-def test_allowed_urls_are_normalized_on_both_sides(tmp_path) -> None:
-    (tmp_path / "lists").mkdir()
-    written(tmp_path / "lists" / "1.txt", "http://www.a.org/x/\n\n")
-    written(tmp_path / "lists" / "2.txt", "b.org/y?utm_source=feed\n")
-    rule = AllowedUrls(path=str(tmp_path / "lists"))
-    assert rule.judge(page("https://a.org/x?ref=1")) is None
-    assert rule.judge(page("http://b.org/y")) is None
-    assert rule.judge(page("http://b.org/Y")) == Drop("allowed_urls", "b.org/Y")
-    assert rule.judge(Document("x", "a:0")) == Drop("allowed_urls", "")
-    assert [file.name for file in rule.raw_files()] == ["1.txt", "2.txt"]
-    assert AllowedUrls(path=str(tmp_path / "lists" / "2.txt")).judge(page("http://a.org/x")) is not None
-
-
-def test_listed_pages_of_excluded_sites_are_dropped(tmp_path) -> None:
-    urls = ["en.wikipedia.org/wiki/Mill", "wikipedia.org/a", "notwikipedia.org/b", "a.org/wikipedia.org"]
-    rule = AllowedUrls(path=written(tmp_path / "urls.txt", "\n".join(urls)), without_sites=("Wikipedia.org",))
-    dropped = Drop("allowed_urls.site", "wikipedia.org")
-    assert [rule.judge(page(f"https://{url}")) for url in urls] == [dropped, dropped, None, None]
-    assert rule.judge(page("https://wikipedia.org/z")) == Drop("allowed_urls", "wikipedia.org/z")
-
-
 @pytest.fixture
 def blocked(tmp_path):
     return BlockedDomains(
@@ -187,9 +165,6 @@ def test_errors(tmp_path) -> None:
         with pytest.raises(ConfigError) as caught:
             build()
         assert str(caught.value) == f"{where}: there is no file {missing}; {remedy}"
-    with pytest.raises(ConfigError) as caught:
-        AllowedUrls(path=str(tmp_path))
-    assert str(caught.value) == f"allowed_urls.path: {tmp_path} holds no list; name a text file or folder of *.txt"
     remedy = 'write {"site": true} or {"site": ["subdomain"]}'
     for name, text, wrong in [("a", "[1]", "is not a JSON object"), ("b", "{", None)]:
         path = written(tmp_path / name, text)
@@ -221,8 +196,6 @@ NO_SITE = "write names such as example.org, without http:// and path"
         (BlockedDomains, "domains_path", "# none\n\n", "lists no site", NO_SITE),
         (BlockedDomains, "domains_path", "a.org/x\n", "lists no site ('a.org/x' is not the name of a host)", NO_SITE),
         (BlockedDomains, "domains_path", "a.org\nb.org/x\n", None, None),
-        (AllowedUrls, "path", "\n \n", "lists no URL", "write one URL a line"),
-        (AllowedUrls, "path", "http://a.org/x\n", None, None),
     ],
 )
 def test_lists_that_match_no_page(tmp_path: Path, kind, field, text, wrong, remedy) -> None:

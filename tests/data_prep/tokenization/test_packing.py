@@ -15,6 +15,7 @@ from headrace.data_prep.tokenization.packing import (
     cut,
     fit,
     padded,
+    similar_order,
     split_documents,
 )
 
@@ -105,6 +106,33 @@ def test_split_documents_counts_documents_not_cuts():
     whole = documents([25, 5, 20, 10], shards=2)
     assert split_documents(whole, concatenate(whole, 10)[0]) == 2
     assert split_documents(whole, cut(whole, 100)) == 0
+
+
+def walked(signatures: list[list[int]]) -> list[int]:
+    """Returns the order of ``similar_order`` by its definition, one document at a time."""
+    left, order = list(range(len(signatures))), list[int]()
+    while left:
+        here, candidates = signatures[order[-1]] if order else [], set[int]()
+        for k, value in enumerate(here):
+            same = [other for other in left if signatures[other][k] == value != 0xFFFFFFFF]
+            candidates |= {*[other for other in same if other < order[-1]][-1:]}
+            candidates |= {*[other for other in same if other > order[-1]][:1]}
+        equal = {other: sum(map(int.__eq__, here, signatures[other])) for other in sorted(candidates)}
+        order.append(max(equal, key=lambda other: equal[other]) if equal else left[0])
+        left.remove(order[-1])
+    return order
+
+
+@given(st.lists(st.lists(st.sampled_from([1, 2, 3, 0xFFFFFFFF]), min_size=4, max_size=4), max_size=14))
+def test_similar_documents_follow_one_another_by_a_greedy_walk(signatures):
+    assert similar_order(np.array(signatures, np.uint32).reshape(-1, 4)).tolist() == walked(signatures)
+
+
+def test_documents_without_words_keep_their_order_and_others_meet():
+    signatures = np.full((7, 8), 0xFFFFFFFF, np.uint32)
+    signatures[1], signatures[3], signatures[6] = np.arange(8), np.arange(8) // 2 + 90, [*range(7), 99]
+    signatures[4] = signatures[3]
+    assert similar_order(signatures).tolist() == [0, 1, 6, 2, 3, 4, 5]
 
 
 def test_an_example_by_hand():

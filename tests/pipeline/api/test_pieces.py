@@ -348,9 +348,11 @@ def test_own_rules(tmp_path, monkeypatch):
         (lambda: headrace.Tokenizer("/nope"), "/nope: cannot be read"),
         (lambda: headrace.Tokenizer(__file__), "is not a tokenizer.json"),
         (lambda: headrace.pack([1.5], 3), "pack.lengths: needs one list of whole numbers"),
+        (lambda: headrace.pack([1], 9, "similar"), "pack.method: is 'similar', which needs the signatures of a run"),
         (lambda: headrace.pack([1], 0), "pack.row_tokens: must be at least 1 (got 0)"),
         (lambda: headrace.ready("x"), "ready: unknown piece 'x'; known: benchmarks, "),
         (lambda: headrace.Benchmarks({"a": ["a"]}), "Benchmarks: no item has 8 words or more"),
+        (lambda: headrace.Benchmarks(["a"]), "Benchmarks: needs texts by name"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input(call, message):

@@ -120,5 +120,5 @@ def test_a_reader_that_goes_away_and_damage_end_a_pipe():
     assert b"Traceback" not in said
     done = subprocess.run(command, input=gzip.compress(data)[:-100], capture_output=True)
     assert done.returncode == 1
-    assert done.stderr.startswith(b"headrace: -: cannot be decompressed")
+    assert done.stderr.startswith(b"headrace: standard input: cannot be decompressed")
     assert done.stdout.count(b"\n") > 1000

@@ -12,7 +12,7 @@ from headrace.data_prep.filters.unique_text import UniqueLines
 from headrace.train.evaluation.benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).parents[3]
-NO_DROPS = {"stripped_lines", "unwrapped_lines", "pii"}
+NO_DROPS = {"stripped_lines", "pii"}
 """Filters that change documents and drop none."""
 
 

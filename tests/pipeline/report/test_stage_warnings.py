@@ -105,8 +105,7 @@ def made(root: Path, stage: str, counts: Mapping[str, int], **samples: str) -> A
             {"documents_in": 20, "kept": 9, "dropped:page_length": 1, "hard_wrapped:c4_lines.end_mark": 2},
             [
                 "clean: c4_lines.end_mark removed lines of 2 of 19 documents (10.5 %) that go on in the next line: "
-                "they are hard-wrapped; to join such lines "
-                "first, use cleaning=c4_unwrapped, the filter unwrapped_lines or source.unwrap=true"
+                "they are hard-wrapped; to join such lines first, give source.unwrap=true"
             ],
         ),
     ],

@@ -1,4 +1,4 @@
-"""The prefix LM: its rows, its loss against plain PyTorch, and a trained model that reads contexts as prefixes."""
+"""Joined documents, and the prefix LM: its rows, its loss in plain PyTorch, a model that reads contexts as prefixes."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ from headrace.train.inference.inference_model import open_exported
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.causal import Prefix
+from headrace.train.objectives.causal import Causal, Prefix
 from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.model.test_transformer import GPT2, LLAMA, VOCABULARY, random_model
@@ -53,6 +53,19 @@ def test_a_row_by_hand():
     }
     assert splits.ranges == [(1, 5), (1, 2)], "a piece of one position draws nothing"
     assert all(array.dtype == np.int64 for array in row.values())
+
+
+def test_joined_documents_are_one_text():
+    """The end of a document is also the beginning of the next one, as where they stand in the tokens."""
+    pieces = [np.array(tokens) for tokens in ([1, 2, 9], [9, 5, 9], [9, 6])]
+    row = Causal(documents="joined").row(pieces, 7, NONE, np.random.default_rng())
+    assert {name: array.tolist() for name, array in row.items()} == {
+        "inputs": [1, 2, 9, 5, 9, 0, 0],
+        "targets": [2, 9, 5, 9, 6, -100, -100],
+        "positions": [0, 1, 2, 3, 4, 0, 0],
+        "documents": [0, 0, 0, 0, 0, -1, -1],
+    }
+    assert set(Causal(documents="joined").row([], 7, NONE, np.random.default_rng())["documents"].tolist()) == {-1}
 
 
 def test_a_split_is_uniform_and_a_function_of_the_row_alone(inputs):

@@ -9,33 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines, is_hard_wrapped
+from headrace.data_prep.text.unwrapped_lines import is_hard_wrapped, unwrapped
 
-WORDS = [
-    "river",
-    "water",
-    "mill",
-    "wheel",
-    "stone",
-    "grain",
-    "flour",
-    "channel",
-    "gate",
-    "power",
-    "bread",
-    "town",
-    "season",
-    "winter",
-]
+WORDS = ["water", "mill", "wheel", "stone", "grain", "flour", "gate", "power", "bread", "town", "winter"]
 WRAPPED = "The mill was closed in the\nautumn of that year. It\nopened again in the spring\nafter the storm had\nended."
 JOINED = " ".join(WRAPPED.split())
 
 
-def unwrapped(text: str) -> str:
-    document = Document(text, "a:0")
-    assert UnwrappedLines().judge(document) is None
-    assert "".join(document.text.split()) == "".join(text.split())
-    return document.text
+def joined(text: str) -> str:
+    """Returns the text after joining, of which nothing but white space has changed."""
+    after, _ = unwrapped(text) or (text, 0)
+    assert "".join(after.split()) == "".join(text.split())
+    return after
 
 
 def paragraph(seed: int, sentences: int) -> str:
@@ -58,7 +43,7 @@ def paragraph(seed: int, sentences: int) -> str:
     ],
 )  # fmt: skip
 def test_joined_lines(text: str, expected: str) -> None:
-    assert unwrapped(text) == expected
+    assert joined(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,10 +59,7 @@ def test_joined_lines(text: str, expected: str) -> None:
     ],
 )
 def test_other_text_is_unchanged(text: str) -> None:
-    document = Document(text, "a:0")
-    UnwrappedLines().judge(document)
-    assert document.text == text
-    assert document.metadata == {}
+    assert unwrapped(text) is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +74,7 @@ def test_paragraphs_wrapped_by_a_program_lose_no_sentence(width: int) -> None:
     """C4's rules keep all sentences of the joined text, as of the text before it was wrapped."""
     paragraphs = [paragraph(seed, 6) for seed in range(9)]
     text = "\n\n".join(textwrap.fill(one, width) for one in paragraphs)
-    document = Document(unwrapped(text), "a:0")
+    document = Document(joined(text), "a:0")
     assert C4Lines().judge(document) is None
     assert document.text.split() == " ".join(paragraphs).split()
     assert "hard_wrapped" not in document.metadata
@@ -106,7 +88,7 @@ def test_paragraphs_wrapped_by_a_program_lose_no_sentence(width: int) -> None:
     st.lists(st.sampled_from(["The mill", "of the", "river.", "", " ", "-", "Was it", "\u2014", "é", "ß"]), max_size=30)
 )
 def test_nothing_but_white_space_changes(lines: list[str]) -> None:
-    unwrapped("\n".join(lines))
+    joined("\n".join(lines))
 
 
 def test_a_hard_wrapped_page_without_enough_sentences_is_noted_too() -> None:
@@ -130,10 +112,6 @@ and knows what the water is about"""
 
 def test_verse_keeps_its_lines() -> None:
     """Its lines go on in lower case, as those of hard-wrapped text do, but end before the width is filled."""
-    filled = VERSE.split()
-    document = Document(VERSE, "a:0")
-    UnwrappedLines().judge(document)
-    assert document.text == VERSE
-    wrapped = Document(textwrap.fill(" ".join(filled), 38), "a:1")
-    UnwrappedLines().judge(wrapped)
-    assert wrapped.text == " ".join(filled)
+    assert unwrapped(VERSE) is None
+    filled = " ".join(VERSE.split())
+    assert joined(textwrap.fill(filled, 38)) == filled
