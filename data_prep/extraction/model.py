@@ -168,10 +168,11 @@ def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return keep
     begins = page.scan.records[page.order, B.start]
     is_title = (begins >= records[headings, E.text_start]) & (begins < records[headings, E.text_end])
+    if is_title.argmax() >= keep.argmax():
+        return keep
     stated = (str(page.facts.get(fact, "")) for fact in ("title", "site"))
     text, title, site = (" ".join(text.split()).casefold() for text in (page.text(is_title), *stated))
-    is_of_page = title == text or not (title.endswith(text) or site == text)
-    return keep | is_title if is_of_page and is_title.argmax() < keep.argmax() else keep
+    return keep | is_title if title == text or not (title.endswith(text) or site == text) else keep
 
 
 @kernel
@@ -202,8 +203,7 @@ def probabilities(
         for row in range(left.size):
             totals[row] += scores[tree, int64(left[row] & -left[row]) * DE_BRUIJN >> 27 & 31]
     for row in range(totals.size):
-        step = (totals[row] * SLOPE) // SCALE
-        totals[row] = table[min(max(step + HALF, 0), 2 * HALF)]
+        totals[row] = table[min(max(totals[row] * SLOPE // SCALE + HALF, 0), 2 * HALF)]
     return totals
 
 
