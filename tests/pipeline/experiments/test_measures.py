@@ -62,12 +62,8 @@ def reading(steps: list[SimpleNamespace]) -> Reading:
 
 def test_all_measures_of_a_run_are_read(steps) -> None:
     found = reading(steps)
-    assert {name: one.value for name, one in found.values.items()} == {
-        "loss": 3.5,
-        "of_web": 4,
-        "quiz": 0.75,
-        "sst2": 0.5,
-    }
+    expected = {"loss": 3.5, "of_web": 4, "quiz": 0.75, "sst2": 0.5}
+    assert {name: one.value for name, one in found.values.items()} == expected
     assert found.values["of_web"].chance == found.values["loss"].chance == math.log(300)
     assert found.seconds == 10
     assert found.values["sst2"].items == {"0": (0.0, 1.0), "1": (1.0, 1.0)}
