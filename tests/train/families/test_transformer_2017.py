@@ -7,7 +7,7 @@ from transformers import MarianConfig, MarianMTModel
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import WeightNames
 from headrace.train.model.transformer import Transformer
-from tests.train.families.test_encoder_decoders import SOURCE, TOKENS, logits, losses
+from tests.train.families.test_encoder_decoders import SOURCE, TOKENS, learn_alike, logits
 from tests.train.model.test_transformer import VOCABULARY, random_model
 
 CONFIG = ModelConfig(
@@ -68,17 +68,4 @@ def test_padded_rows_have_the_logits_of_transformers(pair):
 
 
 def test_a_short_training_is_that_of_transformers(pair):
-    """20 steps of plain gradient descent, the first one on whole rows: all losses and gradients."""
-    ours, theirs = pair
-    for step in range(20):
-        loss, expected = losses(ours, theirs, 12 if step else 140)
-        torch.testing.assert_close(loss, expected, rtol=0, atol=1e-4)
-        for model, value in ((ours, loss), (theirs, expected)):
-            model.zero_grad()
-            value.backward()
-        for name, values in ours.named_parameters():
-            together = torch.cat([theirs.get_parameter(one).grad for one in NAMES.of(name)])
-            torch.testing.assert_close(values.grad, together, rtol=0, atol=1e-4)
-        with torch.no_grad():
-            for parameter in (*ours.parameters(), *theirs.parameters()):
-                parameter -= 0.05 * parameter.grad if parameter.grad is not None else 0
+    learn_alike(*pair, NAMES)
