@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.images import cleaning
 from headrace.pipeline.configuration.options import STUDY, groups, studies
 from headrace.pipeline.core.gone import GONE
 from headrace.train.evaluation.benchmarks import BENCHMARKS
@@ -101,3 +102,11 @@ def test_presets_keep_what_their_record_says() -> None:
         for preset, shares in kept.items()
         if (ROOT / f"conf/cleaning/{preset.strip(chr(96))}.yaml").exists()
     }
+
+
+def test_what_cleaning_does_follows_from_its_record() -> None:
+    record, page = cleaning.RECORD.read_text(encoding="utf-8"), (ROOT / "docs/data.md").read_text(encoding="utf-8")
+    assert Path(cleaning.__file__).with_suffix(".svg").read_text(encoding="utf-8") == cleaning.drawn()
+    numbers = re.findall(r"[−+]?\d\.\d{2,}", page.partition("### Which preset")[2].partition("\n### ")[0])
+    assert numbers
+    assert not [number for number in numbers if number not in record]
