@@ -138,7 +138,9 @@ def pop_to(scan: Scan, depth: int) -> None:
             registers[R.open_p] -= 1
         if registers[R.form] == level:
             registers[R.form] = 0
-        scan.records[stack[level, S.element], E.text_end] = registers[R.text]
+        element = stack[level, S.element]
+        is_dropped = not registers[R.has_text] and scan.records[element, E.text_start] <= registers[R.block_start]
+        scan.records[element, E.text_end] = registers[R.block_start if is_dropped else R.text]
         registers[R.depth] = level
 
 

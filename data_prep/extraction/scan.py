@@ -184,6 +184,11 @@ def cut(scan: Scan) -> None:
             flow = outer
         registers[R.blocks] = number + 1
         registers[R.block_start] = registers[R.text]
+    else:  # white space of ``pre`` is dropped, and with it what opened in it
+        element = registers[R.elements] - 1
+        while records[element, E.text_start] > registers[R.block_start]:
+            records[element, E.text_start] = records[element, E.text_end] = registers[R.block_start]
+            element -= 1
     registers[R.text] = registers[R.block_start]
     registers[R.has_text] = registers[R.space] = registers[R.breaks] = registers[R.linked] = 0
     registers[R.join] = registers[R.indent] = 0
