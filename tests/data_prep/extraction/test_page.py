@@ -18,14 +18,14 @@ from headrace.pipeline.core.text_files import opened, read_lines
 from tests.data_prep.extraction.dom import dom_text, squeezed
 
 
-def page(html: str, is_xml: bool = False) -> HtmlPage:
-    read = read_page(html, is_xml)
+def page(html: str, is_xml: bool = False, with_alt: bool = False) -> HtmlPage:
+    read = read_page(html, is_xml, with_alt)
     assert isinstance(read, HtmlPage)
     return read
 
 
-def blocks(html: str, is_xml: bool = False) -> list[str]:
-    return page(html, is_xml).blocks()
+def blocks(html: str, is_xml: bool = False, with_alt: bool = False) -> list[str]:
+    return page(html, is_xml, with_alt).blocks()
 
 
 BLOCKS = {
@@ -115,13 +115,14 @@ def test_what_is_no_reference(text):
 
 def test_texts_of_images():
     html = "<p>a<img alt='one &amp; two'>b<img alt><img>c</p><template><img alt=d></template><img alt=e>"
-    read = read_page(html, with_alt=True)
-    assert isinstance(read, HtmlPage)
-    assert read.blocks() == ["a one & two bc", "e"]
+    assert blocks(html, with_alt=True) == ["a one & two bc", "e"]
     assert blocks(html) == ["abc"]
-    read = read_page("<pre>a<img alt='あい'>う\n <b>b<img alt=c></b></pre>", with_alt=True)
-    assert isinstance(read, HtmlPage)
-    assert read.blocks() == ["a あい う\n b c"]
+    assert blocks("<pre>a<img alt='あい'>う\n <b>b<img alt=c></b></pre>", with_alt=True) == ["a あい う\n b c"]
+
+
+@pytest.mark.parametrize("opened", ["<b style=display:block>", "<br><b style=display:block>", "\n<del>\n<b>"])
+def test_an_element_in_dropped_white_space_covers_no_later_text(opened):
+    assert page(f"a<pre>\n\n{opened}<pre>あ").whole_text() in ("a\nあ", "a")
 
 
 def test_a_row_is_a_line_unless_a_cell_has_blocks():
