@@ -31,17 +31,7 @@ def _read_4(data: NDArray[np.uint8], offset: int) -> np.uint64:  # pragma: no co
 
 @kernel
 def _read_8(data: NDArray[np.uint8], offset: int) -> np.uint64:  # pragma: no cover (compiled)
-    i = np.uint64(offset)
-    return (
-        np.uint64(data[i])
-        | np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
-        | np.uint64(data[i + np.uint64(2)]) << np.uint64(16)
-        | np.uint64(data[i + np.uint64(3)]) << np.uint64(24)
-        | np.uint64(data[i + np.uint64(4)]) << np.uint64(32)
-        | np.uint64(data[i + np.uint64(5)]) << np.uint64(40)
-        | np.uint64(data[i + np.uint64(6)]) << np.uint64(48)
-        | np.uint64(data[i + np.uint64(7)]) << np.uint64(56)
-    )
+    return _read_4(data, offset) | _read_4(data, offset + 4) << np.uint64(32)
 
 
 @kernel
