@@ -47,9 +47,9 @@ SPLITS = ("train", "validation")
 SURELY_SOME = 40
 """Documents of a split that are expected, from which on it has some: the probability of none is below e^-40."""
 
-METHODS = {"best_fit": best_fit, "concatenate": concatenate, "padded": padded}
 SIMILAR, SIGNATURES = "similar", "signatures"
 """The method that concatenates documents in the order of their similarity, and the stage that it needs for it."""
+METHODS = {"best_fit": best_fit, "concatenate": concatenate, "padded": padded, SIMILAR: concatenate}
 
 Keys = NDArray[np.uint64]
 """Hashes of documents' ids, as in ``keys/*.npy`` of stage ``tokens``."""
@@ -194,13 +194,14 @@ class Packed(Stage):
         documents, copies = np.concatenate(spans), np.concatenate(numbers)
         if self.packing.method != SIMILAR:
             return np.repeat(documents, copies), text_bytes
-        order = similar_order(np.concatenate(signatures))
-        rounds = [order[copies[order] > number] for number in range(int(copies.max(initial=1)))]
+        rounds = [similar_order(np.concatenate(signatures))]
+        while rounds[-1].size:  # each is shorter, so all have as many documents as there are copies
+            rounds.append(rounds[-1][copies[rounds[-1]] > len(rounds)])
         return documents[np.concatenate(rounds)], text_bytes
 
     def _pack(self, documents: DocumentSpans, split: str, task: int, out: TaskOutput) -> dict[str, int]:
         row_tokens = self.packing.row_tokens
-        spans, offsets = METHODS.get(self.packing.method, concatenate)(documents, row_tokens, self.frame_tokens)
+        spans, offsets = METHODS[self.packing.method](documents, row_tokens, self.frame_tokens)
         for kind, array in (("spans", spans), ("rows", offsets.astype("<u8"))):
             with out.file(f"{kind}/{split}-{task:05d}.npy") as path:
                 save_array(path, array)

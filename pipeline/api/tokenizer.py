@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headrace.data_prep.packed import METHODS, Packing
+from headrace.data_prep.packed import METHODS, SIMILAR, Packing
 from headrace.data_prep.tokenization.encode import Encoder, batches
 from headrace.data_prep.tokenization.packing import SPAN
 from headrace.pipeline.api.verdict import texts_of_caller
@@ -72,7 +72,7 @@ def pack(
     has one document in a row. ``spans`` is (n_spans, 3) int64: document, first token, length; ``rows`` (n_rows + 1,).
     """
     packing = decode_within(Packing, {"row_tokens": row_tokens, "method": method}, "pack")
-    if packing.method not in METHODS:
+    if packing.method == SIMILAR:
         remedy = "give the lengths in the order wanted, and method='concatenate'"
         raise ConfigError("pack.method", f"is {method!r}, which needs the signatures of a run", remedy)
     sizes = np.asarray(lengths)
