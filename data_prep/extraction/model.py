@@ -29,7 +29,7 @@ from headrace.data_prep.extraction.markup import NAMES, numbers
 from headrace.data_prep.extraction.page import HtmlPage, with_code_and_captions, with_rows
 from headrace.data_prep.extraction.page_facts import page_kinds
 from headrace.data_prep.extraction.scan import B, E, R
-from headrace.data_prep.extraction.shown import with_buttons
+from headrace.data_prep.extraction.shown import piece, with_buttons
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 from headrace.pipeline.core.errors import ConfigError
 
@@ -170,8 +170,9 @@ def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     is_title = (begins >= records[headings, E.text_start]) & (begins < records[headings, E.text_end])
     if is_title.argmax() >= keep.argmax():
         return keep
+    heading = " ".join(piece(page.scan, block).decode() for block in page.order[is_title])
     stated = (str(page.facts.get(fact, "")) for fact in ("title", "site"))
-    text, title, site = (" ".join(text.split()).casefold() for text in (page.text(is_title), *stated))
+    text, title, site = (" ".join(text.split()).casefold() for text in (heading, *stated))
     return keep | is_title if title == text or not (title.endswith(text) or site == text) else keep
 
 

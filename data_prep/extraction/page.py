@@ -36,7 +36,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.markup import numbers
 from headrace.data_prep.extraction.page_facts import PageFacts, facts_of, read, summaries
 from headrace.data_prep.extraction.scan import FLAG, MAX_DEPTH, PRE_BLOCK, B, E, R, Scan, new_scan
-from headrace.data_prep.extraction.shown import as_shown
+from headrace.data_prep.extraction.shown import as_shown, piece
 from headrace.data_prep.extraction.tree import blocks_of
 from headrace.data_prep.kernel import int64, kernel
 
@@ -361,10 +361,7 @@ class HtmlPage:
 
     def blocks(self) -> list[str]:
         """Returns the text of each block."""
-        records = self.scan.records
-        return [
-            self.scan.text[records[block, B.start] : records[block, B.end]].tobytes().decode() for block in self.order
-        ]
+        return [piece(self.scan, block).decode() for block in self.order]
 
     def characters(self) -> int:
         """Returns the number of characters of all blocks."""
@@ -381,17 +378,17 @@ class HtmlPage:
 
 
 def read_page(html: str | bytes, is_xml: bool = False, with_alt: bool = False) -> HtmlPage | Drop:
-    """Reads ``html``, text or valid UTF-8, which may be a fragment.
+    """Reads ``html``, text or valid UTF-8 without NUL, which may be a fragment.
 
     Drops: ``too_nested`` (more than MAX_DEPTH open elements), ``too_many_blocks`` (more than MAX_BLOCKS, or more than
     MAX_ELEMENTS elements). In XML each element may close itself (``<script/>``), and CDATA sections are text.
     """
-    page = html.encode("utf-8", "replace") if isinstance(html, str) else html
+    page = html.replace("\0", "").encode("utf-8", "replace") if isinstance(html, str) else html
     scan = new_scan(page, is_xml, with_alt)
     blocks_of(scan)
     if scan.registers[R.fault]:
         return Drop("too_nested", f"more than {MAX_DEPTH}")
-    blocks, elements = scan.registers[[R.blocks, R.elements]] - 1
+    blocks, elements = int(scan.registers[R.blocks]) - 1, int(scan.registers[R.elements]) - 1
     if blocks > MAX_BLOCKS or elements > MAX_ELEMENTS:
         return Drop("too_many_blocks", f"{blocks} blocks in {elements} elements")
     stated = read(scan)

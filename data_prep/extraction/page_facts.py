@@ -262,8 +262,9 @@ def read(scan: Scan) -> Stated:
     values: dict[str, list[str]] = {}
     nodes, licensed = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
     licences, of_parts = list[tuple[str, int, int, str]](), set[int]()
+    page = scan.page.data
     for kind, start, end, element in scan.records[: scan.registers[R.facts], F.kind : F.element + 1].tolist():
-        text, name = scan.page[start:end].tobytes().decode(errors="replace"), KINDS[kind - 1]
+        text, name = str(page[start:end], errors="replace"), KINDS[kind - 1]
         if name == JSON_LD:
             nodes += (things := list(_nodes(text)))
             licensed += things if '"license"' in text or "\\u" in text else ()  # the others name no licence

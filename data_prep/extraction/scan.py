@@ -140,11 +140,12 @@ def new_scan(page: bytes, is_xml: bool, with_alt: bool) -> Scan:
         np.empty((MAX_DEPTH, len(S)), np.int64),
         np.zeros(len(R), np.int64),
     )
-    scan.records[0] = 0
-    scan.records[0, [B.next, E.parent, E.name]] = -1, -1, ROOT
-    scan.stack[0] = 0
+    scan.records[0], scan.stack[0] = 0, 0
+    scan.records[0, B.next] = scan.records[0, E.parent] = -1
+    scan.records[0, E.name] = ROOT
     scan.stack[0, S.name] = ROOT
-    scan.registers[[R.depth, R.elements, R.blocks, R.is_xml, R.with_alt]] = 1, 1, 1, is_xml, with_alt
+    scan.registers[R.depth] = scan.registers[R.elements] = scan.registers[R.blocks] = 1
+    scan.registers[R.is_xml], scan.registers[R.with_alt] = is_xml, with_alt
     return scan
 
 

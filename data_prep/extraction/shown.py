@@ -94,25 +94,26 @@ def container(scan: Scan, blocks: NDArray[np.int64]) -> int:
     return elements.pop() if len(elements) == 1 and text else 0
 
 
-def _piece(scan: Scan, block: int) -> bytes:
+def piece(scan: Scan, block: int) -> bytes:
+    """Returns the text of a block."""
     return scan.text[scan.records[block, B.start] : scan.records[block, B.end]].tobytes()
 
 
 def _is_text(scan: Scan, block: int) -> bool:
     """Whether a block has more than one word, most of them in no link."""
-    piece = _piece(scan, block)
-    return (b" " in piece or max(piece) > 0xE0) and scan.records[block, B.link_characters] * 2 < len(piece)
+    text = piece(scan, block)
+    return (b" " in text or max(text) > 0xE0) and scan.records[block, B.link_characters] * 2 < len(text)
 
 
 def _begins(scan: Scan, block: int) -> bool:
     """Whether a sentence may go on in a paragraph's ``block`` after the button that it begins with."""
-    first = _piece(scan, block)[:1]
+    first = piece(scan, block)[:1]
     return _name(scan, block) == P and _is_text(scan, block) and not first.isdigit() and not first.isupper()
 
 
 def _goes_on(scan: Scan, block: int) -> bool:
     """Whether a sentence may go on in the button after a paragraph's ``block``."""
-    return _name(scan, block) == P and _is_text(scan, block) and _piece(scan, block).decode()[-1].isalpha()
+    return _name(scan, block) == P and _is_text(scan, block) and piece(scan, block).decode()[-1].isalpha()
 
 
 (CODE, DATALIST, DEL, MATH, PRE, S, SCRIPT, STRIKE, SUB, SUP) = numbers(

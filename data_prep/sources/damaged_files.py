@@ -115,8 +115,8 @@ class RawBytes:
 
 
 SLICE_BYTES = 4096
-"""Input that a decoder receives at a time. Decoders copy the bytes after the end of a member, and members may be as
-short as a slice. Also, it limits what zstd returns at once."""
+"""Input that zstd's decoder receives at a time, and a quarter of what others do. Decoders copy the bytes after the end
+of a member, and members may be as short as a slice. Also, it limits what zstd returns at once."""
 FIRST_BYTES = 512
 """The first slice of a member. In most junk that looks like a member the decoder fails within it."""
 HISTORY_BYTES = 2 * compression.PIECE_BYTES
@@ -199,9 +199,9 @@ def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompre
     in the last HISTORY_BYTES that the decoder read, and after them.
     """
     decoder = codec.decoder(decompressor)
-    taken = 0
+    taken, slice_bytes = 0, SLICE_BYTES if codec is ZSTD else 4 * SLICE_BYTES
     loss = Mark.CUT
-    while loss is Mark.CUT and (block := reader.take(SLICE_BYTES if taken else FIRST_BYTES, min(taken, HISTORY_BYTES))):
+    while loss is Mark.CUT and (block := reader.take(slice_bytes if taken else FIRST_BYTES, min(taken, HISTORY_BYTES))):
         taken += len(block)
         for piece in _decoded(decoder, block):
             if piece is Mark.DAMAGE:

@@ -31,7 +31,6 @@ from headrace.data_prep.sources.page_bytes import (
     control_fraction,
     data_type,
     encoding_of_page,
-    sanitize,
     utf8,
 )
 from headrace.data_prep.sources.source import Record
@@ -162,7 +161,7 @@ class HtmlExtraction:
             return Extracted(page, {})
         if (pages := _watched.get()) is not None:
             pages.append(page)
-        text = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else sanitize(self._chosen(page))
+        text = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else self._chosen(page)
         if isinstance(text, Drop) or not text:
             return Extracted(text or Drop("no_text", ""), page.facts)
         return Extracted(text, page.facts, max(page.characters() - len(text), 0))

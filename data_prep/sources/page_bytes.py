@@ -139,6 +139,7 @@ SNIFFED_BYTES = 4096
 SAMPLED_BYTES = 1 << 16
 BINARY_BYTES = bytes({*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
 """Bytes that text does not have (MIME Sniffing, "binary data byte")."""
+IS_CONTROL = np.isin(np.arange(0x20), list(BINARY_BYTES[1:]))
 CONTROL_FRACTION = 0.02
 """A body with a larger fraction of BINARY_BYTES, not counting NUL, is no text. Random bytes
 have 0.1, text hardly any."""
@@ -235,8 +236,8 @@ def is_binary(body: bytes) -> bool:
 
 def control_fraction(body: bytes) -> float:
     """Returns the fraction of BINARY_BYTES other than NUL in the first SAMPLED_BYTES."""
-    sample = body[:SAMPLED_BYTES]
-    return (len(sample) - len(sample.translate(None, BINARY_BYTES[1:]))) / max(len(sample), 1)
+    sample = np.frombuffer(body, np.uint8)[:SAMPLED_BYTES]
+    return float(np.count_nonzero(IS_CONTROL[sample[sample < IS_CONTROL.size]]) / max(sample.size, 1))
 
 
 def looks_like_html(body: bytes) -> bool:

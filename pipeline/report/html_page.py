@@ -52,7 +52,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 def compressed_plotly() -> tuple[str, str]:
     """Returns plotly.js, compressed and in base64, and its hash."""
     plotly = get_plotlyjs()
-    return base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(), source_hash(plotly)
+    return base64.b64encode(gzip.compress(plotly.encode(), 4, mtime=0)).decode(), source_hash(plotly)
 
 
 def embed(json: str) -> Markup:

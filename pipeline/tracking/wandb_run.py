@@ -104,7 +104,7 @@ CLOSING_SECONDS = 60
 """The longest wait for wandb at the end of a command or a job."""
 
 PAGE_BYTES = 20_000_000
-"""The size of the largest page that is uploaded. plotly.js takes 1.9 MB of each page."""
+"""The size of the largest page that is uploaded. plotly.js takes 2 MB of each page."""
 
 RunFacts = Mapping[str, Any]
 Mode = Literal["online", "offline"]
