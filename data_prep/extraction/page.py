@@ -211,30 +211,23 @@ class PageTables:
         return {cell: block for cell, block in known if cell >= 0}
 
     @functools.cached_property
-    def _rows(self) -> tuple[NDArray[np.int64], dict[int, tuple[int, int]]]:
+    def _rows(self) -> tuple[list[list[int]], dict[int, tuple[int, int]]]:
         """The slots of all rows, and where those of each row begin and end."""
         slots = formed(self._scan, self.cells)
         bounds = np.flatnonzero(np.diff(slots[:, 0], prepend=-1, append=-1))
-        return slots, dict(zip(slots[bounds[:-1], 0].tolist(), pairwise(bounds.tolist()), strict=True))
+        return slots.tolist(), dict(zip(slots[bounds[:-1], 0].tolist(), pairwise(bounds.tolist()), strict=True))
 
     def rows_of(self, cells: list[int]) -> Iterator[list[tuple[int, int]]]:
         """Yields the columns of each row of the kept ``cells`` of a table, with their cells; 0 for those left out."""
         records, kept, (slots, bounds) = self._scan.records, set(cells), self._rows
-        rows = dict.fromkeys(map(self._row, cells))
-        groups = dict.fromkeys(int(records[row, E.parent]) for row in rows)
+        rows = list(dict.fromkeys(records[cells, E.parent].tolist()))
+        group_of = dict(zip(rows, records[rows, E.parent].tolist(), strict=True))
+        groups = dict.fromkeys(group_of.values())
         firsts = {kind: next((g for g in groups if records[g, E.name] == kind), -1) for kind in (THEAD, TFOOT)}
-
-        def place(row: int) -> int:
-            group = int(records[row, E.parent])
-            return -1 if group == firsts[THEAD] else int(group == firsts[TFOOT])
-
-        for row in sorted(rows, key=place):
+        for row in sorted(rows, key=lambda row: (group_of[row] == firsts[TFOOT]) - (group_of[row] == firsts[THEAD])):
             first, last = bounds.get(row, (0, 0))
-            own = slots[first:last].tolist()
-            yield [(column, cell if cell in kept or self._row(cell) != row else 0) for _, column, cell in own]
-
-    def _row(self, cell: int) -> int:
-        return int(self._scan.records[cell, E.parent])
+            own = slots[first:last]
+            yield [(column, cell if cell in kept or records[cell, E.parent] != row else 0) for _, column, cell in own]
 
 
 @kernel
@@ -255,23 +248,25 @@ def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> str:
     cells, numbers = tables.cells[keep].tolist(), tables.tables[keep]
     if not numbers.any():
         return b"\n".join([text[start:end] for start, end in zip(starts, ends, strict=True)]).decode()
-    written: list[bytes] = []
+    written, bounds = list[bytes](), scan.records[: scan.registers[R.blocks], [B.start, B.end]].tolist()
     for table, group in groupby(zip(starts, ends, cells, numbers.tolist(), strict=True), itemgetter(3)):
         if table:
-            written += _rows(scan, text, tables, [cell for _, _, cell, _ in group])
+            written += _rows(text, bounds, tables, [cell for _, _, cell, _ in group])
         else:
             written += [text[start:end] for start, end, _, _ in group]
     return b"\n".join(written).decode()
 
 
-def _rows(scan: Scan, text: bytes, tables: PageTables, cells: list[int]) -> Iterator[bytes]:
-    """Yields the lines of a table. Columns without text are left out, and empty cells at the end of a row."""
+def _rows(text: bytes, bounds: list[list[int]], tables: PageTables, cells: list[int]) -> Iterator[bytes]:
+    """Yields the lines of a table; ``bounds`` are those of blocks. Columns without text are left out, and empty cells
+    at the end of a row."""
     rows = []
     for slots in tables.rows_of(cells):
         row = dict[int, bytes]()
         for column, cell in slots:
             if block := tables.blocks.get(cell):
-                row[column] = text[scan.records[block, B.start] : scan.records[block, B.end]].replace(b"\n", b" ")
+                start, end = bounds[block]
+                row[column] = text[start:end].replace(b"\n", b" ")
         rows.append(row)
     columns = sorted({column for row in rows for column in row})
     for row in rows:
