@@ -24,6 +24,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.markdown import markdown
 from headrace.data_prep.extraction.model import judged, load
@@ -69,7 +71,7 @@ def result(html: str, number: int) -> bytes:
     if isinstance(page, Drop):
         return page.rule.encode()
     probability, keep = judged(page, load())
-    texts = (page.whole_text(), page.text(keep), markdown(page.scan, page.order, keep, True, True))
+    texts = (page.text(np.ones_like(keep)), page.text(keep), markdown(page.scan, page.order, keep, True, True))
     return probability.tobytes() + keep.tobytes() + repr((texts, page.facts)).encode()
 
 

@@ -23,10 +23,10 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.block_statistics import pair_set
-from headrace.data_prep.extraction.features import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE, features
+from headrace.data_prep.extraction.block_statistics import COLON_END, pair_set
+from headrace.data_prep.extraction.features import END_FEATURE, FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE, features
 from headrace.data_prep.extraction.markup import NAMES, numbers
-from headrace.data_prep.extraction.page import HtmlPage, with_code_and_captions, with_rows
+from headrace.data_prep.extraction.page import HtmlPage, with_companions, with_rows
 from headrace.data_prep.extraction.page_facts import page_kinds
 from headrace.data_prep.extraction.scan import B, E, R
 from headrace.data_prep.extraction.shown import piece, with_buttons
@@ -156,7 +156,8 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
     words = rows[: page.order.size, UNITS_FEATURE].astype(np.int64)
     keep = with_buttons(page.scan, page.order, choice(probability, words))
     keep = with_rows(page.scan, page.order, keep, words)
-    return probability, with_title(page, with_code_and_captions(page.scan, page.order, keep))
+    keep = with_companions(page.scan, page.order, keep, rows[: page.order.size, END_FEATURE] == COLON_END)
+    return probability, with_title(page, keep)
 
 
 def with_title(page: HtmlPage, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -9,11 +9,12 @@ What marks add to a text, or strike out, is in ``text`` alone (shown.py).
 
 Some blocks are kept together: the cells of a row of a table, and captions with the text around them.
 
-    paragraph (kept)  caption (left out)  paragraph (kept)  ── with_code_and_captions ──>  all three kept
-    Name (kept)       3 (left out)        EUR (kept)        ── with_rows ──────>  "Name\\t3\\tEUR"
+    Steps: (left out)  item (kept)       item (kept)       ── with_companions ──>  all three kept
+    paragraph (kept)   caption (left out)  paragraph (kept)  ── with_companions ──>  all three kept
+    Name (kept)        3 (left out)        EUR (kept)        ── with_rows ────────>  "Name\\t3\\tEUR"
 
-The model decides block by block. A row without one of its cells says something else. Captions are short, and training
-pages have few of them, so the model leaves most of them out: inside an article that loses a sentence.
+The model decides block by block. A row without one of its cells says something else, and so does an answer without its
+question. Captions are short, and training pages have few of them, so the model leaves most of them out.
 
 Tables are as a reader sees them: a cell that spans rows counts in each of them, one that spans columns once.
 
@@ -40,7 +41,7 @@ from headrace.data_prep.extraction.shown import as_shown, piece
 from headrace.data_prep.extraction.tree import blocks_of
 from headrace.data_prep.kernel import int64, kernel
 
-A, CAPTION, FIGCAPTION, LI = numbers("a caption figcaption li")
+A, CAPTION, DD, DT, FIGCAPTION, LI = numbers("a caption dd dt figcaption li")
 H1, H6, TABLE, TBODY, TD, TFOOT, TH, THEAD, TR = numbers("h1 h6 table tbody td tfoot th thead tr")
 MAX_COLUMNS = 1000
 """The most columns of a table that is formed, and of a cell; the standard bounds ``colspan`` by it."""
@@ -225,8 +226,7 @@ class PageTables:
         groups = dict.fromkeys(group_of.values())
         firsts = {kind: next((g for g in groups if records[g, E.name] == kind), -1) for kind in (THEAD, TFOOT)}
         for row in sorted(rows, key=lambda row: (group_of[row] == firsts[TFOOT]) - (group_of[row] == firsts[THEAD])):
-            first, last = bounds.get(row, (0, 0))
-            own = slots[first:last]
+            own = slots[slice(*bounds.get(row, (0, 0)))]
             yield [(column, cell if cell in kept or records[cell, E.parent] != row else 0) for _, column, cell in own]
 
 
@@ -310,13 +310,17 @@ def with_rows(
 
 
 @kernel
-def with_code_and_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns ``keep`` with the code after kept blocks, and the captions between two, or after the last block that is
-    neither, if that is kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
+def with_companions(
+    scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_], is_colon: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Returns ``keep`` with the headings and terms right before kept blocks, the lines before kept lists that end with
+    a colon, the code after kept blocks, and the captions between two, or after the last block that is none of these, if
+    that is kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
     is_inside = np.zeros(scan.registers[R.elements], np.bool_)
-    is_teaser = np.zeros(scan.registers[R.elements], np.bool_)
+    is_teaser, part = np.zeros(is_inside.size, np.bool_), np.zeros(is_inside.size, np.int64)
     for element in range(1, is_inside.size):
         name, parent = scan.records[element, E.name], scan.records[element, E.parent]
+        part[element] = name if name in (LI, DT, DD) else part[parent]
         is_teaser[element] = is_teaser[parent] or name in (A, LI)
         is_inside[element] = is_inside[parent] or (name in (CAPTION, FIGCAPTION) and not is_teaser[parent])
     kept, is_before, is_after = keep.copy(), False, True
@@ -328,11 +332,15 @@ def with_code_and_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[n
         else:
             is_before = keep[index]
     for index in range(order.size - 1, -1, -1):
-        if scan.records[order[index], B.flags] & PRE_BLOCK:
-            continue
-        if is_inside[scan.records[order[index], B.element]]:
+        element, is_pre = scan.records[order[index], B.element], scan.records[order[index], B.flags] & PRE_BLOCK
+        if index + 1 < order.size and kept[index + 1]:
+            name, after = scan.records[element, E.name], scan.records[order[index + 1], B.element]
+            kept[index] |= H1 < name <= H6 and not H1 <= scan.records[after, E.name] <= H6
+            kept[index] |= part[after] == DD and part[element] == DT
+            kept[index] |= part[after] == LI and part[element] != LI and is_colon[index]
+        if is_inside[element] and not is_pre:
             kept[index] = keep[index] or (kept[index] and is_after)
-        else:
+        elif not is_pre:
             is_after = keep[index]
     return kept
 
@@ -366,10 +374,6 @@ class HtmlPage:
     def text(self, keep: NDArray[np.bool_]) -> str:
         """Returns the text of the blocks to ``keep``: (blocks,)."""
         return lines(*as_shown(self.scan, self.order, keep))
-
-    def whole_text(self) -> str:
-        """Returns the text of all blocks."""
-        return self.text(np.ones(self.order.size, np.bool_))
 
 
 def read_page(html: str | bytes, is_xml: bool = False, with_alt: bool = False) -> HtmlPage | Drop:

@@ -106,11 +106,11 @@ class HtmlExtraction:
 
     @property
     def revision(self) -> int:
-        """Two more for HTML. At 0, licences of parts were those of the page, directives for one robot were left out,
+        """Three more for HTML. At 0, licences of parts were those of the page, directives for one robot were left out,
         the text of ``extraction`` had no marks of exponents and formulas, deleted text stayed, and cells stood in rows
         and columns without their spans. At 1, a title above the text, a table below a kept heading, and formulas that
-        scripts draw were left out."""
-        return self.own_revision + 2 * self.extracts
+        scripts draw were left out; at 2, headings, terms and lines with a colon before what was kept."""
+        return self.own_revision + 3 * self.extracts
 
     @property
     def extracts(self) -> bool:
@@ -129,7 +129,7 @@ class HtmlExtraction:
         """
         require_extractor(self.extractor)
         if self.extractor == "blocks":
-            _loaded(self._model_path)
+            _ = self.model
         elif self.extractor_model is not None:
             problem = f"{self.extractor_model} has no effect with source.extractor={self.extractor}"
             raise ConfigError("source.extractor_model", problem, "remove it, or use extractor=blocks")
@@ -189,13 +189,9 @@ class HtmlExtraction:
     @property
     def model(self) -> "MainTextModel":
         """The model that ``blocks`` chooses with. Kept outside these settings, whose pickles stay small."""
-        return _loaded(self._model_path)
+        from headrace.data_prep.extraction.model import load
 
-
-def _loaded(path: Path) -> "MainTextModel":
-    from headrace.data_prep.extraction.model import load
-
-    return load(path)
+        return load(self._model_path)
 
 
 UNDECODABLE_FRACTION = 0.1

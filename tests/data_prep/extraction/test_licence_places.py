@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from headrace.data_prep.extraction.page import HtmlPage, read_page
+from tests.data_prep.extraction.test_page import page
 
 BY = "https://creativecommons.org/licenses/by/4.0/"
 CC, REL = f"<a href='{BY}'>CC BY 4.0</a>", f"<a rel='license' href='{BY}'>CC BY 4.0</a>"
@@ -105,9 +105,7 @@ IN_BODY = {
 
 
 def places(html: str) -> dict[str, str]:
-    page = read_page(html)
-    assert isinstance(page, HtmlPage)
-    return {fact: value for fact, value in page.facts.items() if fact.startswith("licence")}
+    return {fact: value for fact, value in page(html).facts.items() if fact.startswith("licence")}
 
 
 @pytest.mark.parametrize("markup", IN_HEAD)

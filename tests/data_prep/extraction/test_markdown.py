@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headrace.data_prep.extraction.markdown import markdown
-from headrace.data_prep.extraction.page import HtmlPage, read_page
+from tests.data_prep.extraction.test_page import page
 
 
 def rendered(html: str, emphasis: bool = False, links: bool = False, left_out: tuple[int, ...] = ()) -> str:
-    page = read_page(html)
-    assert isinstance(page, HtmlPage)
-    keep = np.array([number not in left_out for number in range(page.order.size)])
-    return markdown(page.scan, page.order, keep, emphasis, links)
+    read = page(html)
+    keep = np.array([number not in left_out for number in range(read.order.size)])
+    return markdown(read.scan, read.order, keep, emphasis, links)
 
 
 FORMS = {

@@ -11,8 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.model import judged, load
-from headrace.data_prep.extraction.page import HtmlPage, read_page, with_code_and_captions, with_rows
+from headrace.data_prep.extraction.block_statistics import COLON_END
+from headrace.data_prep.extraction.features import END_FEATURE
+from headrace.data_prep.extraction.model import feature_rows, judged, load
+from headrace.data_prep.extraction.page import HtmlPage, read_page, with_companions, with_rows
 from headrace.data_prep.extraction.scan import MAX_DEPTH
 from headrace.pipeline.core.text_files import opened, read_lines
 from tests.data_prep.extraction.dom import dom_text, squeezed
@@ -22,6 +24,10 @@ def page(html: str, is_xml: bool = False, with_alt: bool = False) -> HtmlPage:
     read = read_page(html, is_xml, with_alt)
     assert isinstance(read, HtmlPage)
     return read
+
+
+def whole(found: HtmlPage) -> str:
+    return found.text(np.ones(found.order.size, np.bool_))
 
 
 def blocks(html: str, is_xml: bool = False, with_alt: bool = False) -> list[str]:
@@ -122,15 +128,15 @@ def test_texts_of_images():
 
 @pytest.mark.parametrize(("opened", "left"), [("<b style=display:block>", "\nいあ"), ("\n<del>\n", "")])
 def test_an_element_in_dropped_white_space_covers_no_later_text(opened, left):
-    assert page(f"a<pre>\n\n{opened}<pre>いあ").whole_text() == f"a{left}"
+    assert whole(page(f"a<pre>\n\n{opened}<pre>いあ")) == f"a{left}"
 
 
 def test_a_row_is_a_line_unless_a_cell_has_blocks():
     table = "<table><tr><th>Name<th>Price<tr><td>Mill<td>3<br>EUR</table>"
-    assert page(table).whole_text() == "Name\tPrice\nMill\t3 EUR"
-    assert page("<table><tr><td>a<td><p>b<p>c</table>").whole_text() == "a\nb\nc"
-    assert page("<table><tr><td><p>a</p><td><div><p>b</p></div></table>").whole_text() == "a\tb"
-    assert page("<table><tr><td>a<td><pre>b\n c</pre></table>").whole_text() == "a\nb\n c"
+    assert whole(page(table)) == "Name\tPrice\nMill\t3 EUR"
+    assert whole(page("<table><tr><td>a<td><p>b<p>c</table>")) == "a\nb\nc"
+    assert whole(page("<table><tr><td><p>a</p><td><div><p>b</p></div></table>")) == "a\tb"
+    assert whole(page("<table><tr><td>a<td><pre>b\n c</pre></table>")) == "a\nb\n c"
 
 
 def test_too_deep():
@@ -193,10 +199,10 @@ def test_a_manual_in_19_languages(data_folder):
         seen[row["lang"]] += 1
         if seen[row["lang"]] > 10:
             continue
-        whole, found = dom_text(row["html"]), page(row["html"])
+        expected, found = dom_text(row["html"]), page(row["html"])
         kept = found.text(judged(found, load())[1])
-        altered += [(row["id"], one) for one in kept.split("\n") if squeezed(one) not in whole]
-        assert squeezed(found.whole_text()) == whole
+        altered += [(row["id"], one) for one in kept.split("\n") if squeezed(one) not in expected]
+        assert squeezed(whole(found)) == expected
     assert (len(seen), altered) == (19, [])
 
 
@@ -212,9 +218,8 @@ CONTAINERS = (
 
 def main_text(content: str, container: str = "<article>{}</article>") -> list[str]:
     """Returns the lines of the main text of a page with ``content`` between two paragraphs."""
-    page = read_page(f"<title>x</title>{container.format(f'<p>{BEFORE}</p>{content}<p>{AFTER}</p>')}")
-    assert isinstance(page, HtmlPage)
-    first, *lines, last = page.text(judged(page, load())[1]).split("\n")
+    found = page(f"<title>x</title>{container.format(f'<p>{BEFORE}</p>{content}<p>{AFTER}</p>')}")
+    first, *lines, last = found.text(judged(found, load())[1]).split("\n")
     assert (first, last) == (BEFORE, AFTER)
     return lines
 
@@ -259,10 +264,9 @@ def test_lists_and_captions_inside_the_text(container):
 def test_a_row_is_kept_by_most_of_its_words(seed, rows, cells):
     chance = np.random.default_rng(seed)
     html = "".join("<tr>" + "".join(f"<td>{n} {c}" for c in range(cells)) for n in range(rows))
-    page = read_page(f"<p>a<table>{html}</table><p>b")
-    assert isinstance(page, HtmlPage)
-    keep, words = chance.random(page.order.size) < 0.5, chance.integers(0, 5, page.order.size)
-    found = with_rows(page.scan, page.order, keep, words)
+    table = page(f"<p>a<table>{html}</table><p>b")
+    keep, words = chance.random(table.order.size) < 0.5, chance.integers(0, 5, table.order.size)
+    found = with_rows(table.scan, table.order, keep, words)
     assert (found[0], found[-1]) == (keep[0], keep[-1])
     for row in range(rows):
         own = slice(1 + row * cells, 1 + (row + 1) * cells)
@@ -298,20 +302,24 @@ def test_a_table_below_a_kept_heading_is_kept():
     assert with_rows(page.scan, page.order, keep, np.ones(10, np.int64)).tolist() == keep.tolist()
 
 
-def test_code_after_kept_blocks_is_kept():
-    page = read_page("<p>a<pre>b</pre><p>c<pre>d</pre><p>e")
-    assert isinstance(page, HtmlPage)
-    kept = with_code_and_captions(page.scan, page.order, np.array([1, 0, 0, 0, 1], np.bool_))
-    assert kept.tolist() == [True, True, False, False, True]
+@pytest.mark.parametrize(("html", "keep", "kept"), [
+    ("<p>a<pre>b</pre><p>c<pre>d</pre><p>e", "10001", "11001"),
+    ("<h2>a</h2><h3>b</h3><p>c<h3>d</h3><h1>e</h1><p>f<h3>g</h3>", "0010010", "0110010"),
+    ("<dl><dt>a<dd>b<dt>c<dd>d</dl>", "0100", "1100"),
+    ("<p>a:<ul><li>b:<li>c</ul><p>d<ul><li>e</ul><p>f：<ol><li>g</ol><p>h:<p>i", "011010101", "111011101"),
+])  # fmt: skip
+def test_what_belongs_to_a_kept_block_is_kept(html, keep, kept):
+    found, model, given = page(html), load(), np.array([*keep]) == "1"
+    ends = feature_rows(found, (model.hashes, model.scores))[:, END_FEATURE]
+    kept_then = with_companions(found.scan, found.order, given, ends == COLON_END)
+    assert kept_then.tolist() == [bit == "1" for bit in kept]
 
 
 def test_captions_outside_of_the_text_are_left_out():
     caption = "<figure><img src=a.jpg><figcaption>All the news of today</figcaption></figure>"
-    page = read_page(
-        f"<nav><ul><li><a href=a>Home</a><li>{caption}<li><a href=b>About</a></ul></nav><p>{BEFORE}<p>{AFTER}"
-    )
-    assert isinstance(page, HtmlPage)
-    assert page.text(judged(page, load())[1]) == f"{BEFORE}\n{AFTER}"
+    menu = f"<nav><ul><li><a href=a>Home</a><li>{caption}<li><a href=b>About</a></ul></nav>"
+    found = page(f"{menu}<p>{BEFORE}<p>{AFTER}")
+    assert found.text(judged(found, load())[1]) == f"{BEFORE}\n{AFTER}"
 
 
 CODE = "def heavy(sacks):\n    if not sacks:\n\treturn []\n\n    for sack in sacks:\n        print(sack)  # two  spaces"

@@ -2,14 +2,12 @@
 
 import pytest
 
-from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.extraction.page_facts import FACT_NAMES, directives_of, with_directives
+from tests.data_prep.extraction.test_page import page
 
 
 def facts(html: str) -> dict[str, str]:
-    page = read_page(html)
-    assert isinstance(page, HtmlPage)
-    return page.facts
+    return page(html).facts
 
 
 FACTS = {

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from headrace.data_prep.extraction.markdown import markdown
-from headrace.data_prep.extraction.page import HtmlPage, read_page
-from tests.data_prep.extraction.test_page import main_text
+from tests.data_prep.extraction.test_page import main_text, page, whole
 
 Kinds = dict[str, tuple[str, str]]
 
 
 def both_forms(html: str) -> tuple[str, str]:
-    page = read_page(html)
-    assert isinstance(page, HtmlPage)
-    return page.whole_text(), markdown(page.scan, page.order, np.ones(page.order.size, np.bool_))
+    read = page(html)
+    return whole(read), markdown(read.scan, read.order, np.ones(read.order.size, np.bool_))
 
 
 def table(rows: str) -> str:
@@ -318,7 +316,5 @@ def test_what_is_written_grows_with_the_page(kind):
 def test_the_model_sees_the_page_as_before():
     """Marks are put in, and pieces left out, after the choice: a deleted word changes no probability."""
     text = "The miller has counted <del>100</del> 10<sup>8</sup> grains, and he sells all of them in the village."
-    page = read_page(f"<p>{text}")
-    assert isinstance(page, HtmlPage)
-    assert "counted 100 108 grains" in page.blocks()[0]
+    assert "counted 100 108 grains" in page(f"<p>{text}").blocks()[0]
     assert main_text(f"<p>{text}") == ["The miller has counted 10^8 grains, and he sells all of them in the village."]

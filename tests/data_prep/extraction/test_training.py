@@ -8,18 +8,16 @@ import pytest
 
 from benchmarks.data.extractor_training import cross_validated, main, part_of, train, word_f1
 from benchmarks.data.labelled_pages import LISTS, TEXTS, labelled, labelled_pages, site_of
-from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.sources.html import Html
 from headrace.pipeline.core.errors import ArtifactError
 from tests.data_prep.extraction.labelled import labelled_page
+from tests.data_prep.extraction.test_page import page
 
 NAN = float("nan")
 
 
 def shares_of(html: str, **fields) -> list[float]:
-    page = read_page(html)
-    assert isinstance(page, HtmlPage)
-    return labelled(page, fields).shares.tolist()
+    return labelled(page(html), fields).shares.tolist()
 
 
 @pytest.mark.parametrize(
