@@ -9,8 +9,8 @@ headrace audit small                                            precision and re
 
 A page is good if it should be in the corpus. The sheet has the rule only with --show-rule, so that it sways no
 judgement. Sheet, marks and results lie in the run's folder, in audit/. Another number or seed draws another sheet while
-no page is marked. Two people with names of their own (--marker) mark the same sheet, and their agreement is shown. The
-next report of the run has the results.
+no page is marked. Two people with names of their own (--marker) may mark the same sheet. The next report of the run has
+the results.
 """
 
 import getpass

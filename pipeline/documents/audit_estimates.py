@@ -15,7 +15,6 @@ Results lie in the folder of the run and in no artifact. The report hashes them,
 """
 
 import dataclasses
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.settings import decode, digest_of_json
 from headrace.pipeline.core.statistics import Estimate, wilson
-from headrace.pipeline.report.formatting import count, decimal, percent
+from headrace.pipeline.report.formatting import count, percent
 
 RESULTS = "audit/results.json"
 NOT_KNOWN = "–"
@@ -79,7 +78,7 @@ class AuditResults:
     tables: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
     """The marker and the rows of each table, under ``columns``."""
     notes: tuple[str, ...]
-    """The agreement of the markers, and the meaning of the tables."""
+    """The meaning of the tables."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -108,11 +107,9 @@ def described_audit(run_folder: Path) -> dict[str, str]:
 
 
 def results_of(key: str, strata: Sequence[Stratum], marks: Mapping[str, Marks]) -> AuditResults:
-    """Returns the results of the sheet ``key`` by the ``marks`` of each marker, and the agreement of each two."""
+    """Returns the results of the sheet ``key`` by the ``marks`` of each marker."""
     tables = tuple((marker, tuple(rows(strata, of_marker))) for marker, of_marker in marks.items())
-    pairs = itertools.combinations(marks, 2)
-    agreements = (agreement(first, second, marks[first], marks[second]) for first, second in pairs)
-    return AuditResults(key, tables, (*agreements, NOTE))
+    return AuditResults(key, tables, (NOTE,))
 
 
 def rows(strata: Sequence[Stratum], marks: Marks) -> Iterator[tuple[str, ...]]:
@@ -228,27 +225,3 @@ def share_of_sum(part: Estimate, others: Estimate) -> Estimate | None:
     high = (product + upper_root) / upper_part if upper_part else math.inf
     low, high = (1.0 if math.isinf(ratio) else ratio / (1 + ratio) for ratio in (low, high))
     return Estimate(part.value / (part.value + others.value), low, high)
-
-
-def agreement(first: str, second: str, marks: Marks, other_marks: Marks) -> str:
-    """Returns a sentence about the agreement of two markers on the pages that both marked."""
-    pages = marks.keys() & other_marks.keys()
-    if not pages:
-        return f"{first} and {second} marked no page in common."
-    same = percent(sum(marks[page] == other_marks[page] for page in pages) / len(pages))
-    kappa = cohens_kappa([(marks[page], other_marks[page]) for page in pages])
-    shown = NOT_KNOWN if kappa is None else decimal(kappa)
-    of_both = f"{same} of the {count(len(pages))} pages that both marked"
-    return f"{first} and {second} agree on {of_both}; Cohen's kappa {shown}."
-
-
-def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Returns the agreement of two markers beyond chance, from their ``pairs`` of marks; None without a choice.
-
-    (p_o - p_e) / (1 - p_e), with the observed agreement p_o and the one p_e of independent markers with the same
-    shares of each mark (Cohen, Educational and Psychological Measurement 20, 1960).
-    """
-    observed = sum(first == second for first, second in pairs) / len(pairs)
-    shares = [Counter(marks) for marks in zip(*pairs, strict=True)]
-    expected = sum(number * shares[1][mark] for mark, number in shares[0].items()) / len(pairs) ** 2
-    return None if expected == 1 else (observed - expected) / (1 - expected)

@@ -1,6 +1,5 @@
 """The estimates of an audit against corpora whose truth is known, against closed forms, and at the edges."""
 
-import itertools
 import random
 
 import pytest
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 from headrace.pipeline.core.statistics import Estimate
 from headrace.pipeline.documents.audit_estimates import (
     MarkedStratum,
-    agreement,
     bad_share,
-    cohens_kappa,
     complement,
     scaled,
     share_of_sum,
@@ -104,24 +101,3 @@ def test_a_share_and_that_of_the_others_add_up(sizes: list[tuple[int, int, int]]
     assert own.value <= own.high + 1e-12 <= 1 + 2e-12
     mirrored = complement(others)
     assert (own.value, own.low, own.high) == pytest.approx((mirrored.value, mirrored.low, mirrored.high), abs=1e-6)
-
-
-def test_kappa_equals_the_count_of_chance() -> None:
-    """The expected agreement by brute force: every page of one marker against every page of the other."""
-    rng = random.Random(3)
-    first = [rng.choice(["good", "bad", "bad", "unsure"]) for _ in range(60)]
-    pairs = [(mark, mark if rng.random() < 0.7 else "good") for mark in first]
-    chance = sum(one == other for (one, _), (_, other) in itertools.product(pairs, pairs)) / len(pairs) ** 2
-    same = sum(one == other for one, other in pairs) / len(pairs)
-    assert cohens_kappa(pairs) == pytest.approx((same - chance) / (1 - chance))
-
-
-def test_kappa_of_the_textbook_and_at_the_edges() -> None:
-    """50 proposals, two readers: 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: 0.4."""
-    pairs = [("good", "good")] * 20 + [("good", "bad")] * 5 + [("bad", "good")] * 10 + [("bad", "bad")] * 15
-    assert cohens_kappa(pairs) == pytest.approx(0.4)
-    assert cohens_kappa([("good", "good")]) is None
-    assert agreement("ann", "bob", {"a": "good"}, {"b": "good"}) == "ann and bob marked no page in common."
-    assert "agree on 100.0 % of the 1 pages that both marked; Cohen's kappa –." in agreement(
-        "ann", "bob", {"a": "good"}, {"a": "good", "b": "bad"}
-    )
