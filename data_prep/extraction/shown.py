@@ -268,7 +268,7 @@ def _remove_drawings(edits: Edits, parts: list[Element]) -> None:
             after += 1
         if after in tex:
             tex.add(edits.trimmed(part)[0])
-            start = part.start + (edits.text[part.start] in SPACES and edits.text[part.end] not in SPACES)
+            start = part.start + (edits.text[part.start] in SPACES and after == part.end)
             edits.remove(start, part.end)
             continue
         index = int(np.searchsorted(starts, part.start))

@@ -200,6 +200,7 @@ def test_code(kind):
 
 LISTINGS = {
     "GitHub": ("<table class=highlight><tr><td class=blob-num>7<td class=blob-code>x = 1</table>", "x = 1"),
+    "a drawing of nothing": ("<pre>x<b class=MathJax> <script type=math/tex> </script></b></pre>", "x "),
     "a page cut in an index": ("<pre><sub>V</p>\n", "V"),
     "GitLab": ("<div class=code><a class=diff-line-num>7</a><span>x = 1</span></div>", "x = 1"),
     "Doxygen": ("<div class=fragment><div class=line><span class=lineno>   7</span>&#160;x = 1</div></div>", "x = 1"),
