@@ -7,11 +7,11 @@ What decides which blocks are kept sees the text without them, so it decides ali
 
 import re
 from bisect import bisect_right
-from html import unescape
 from itertools import count
 
 import numpy as np
 
+from headrace.data_prep.extraction.markup import attribute_text
 from headrace.data_prep.extraction.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan
 
 SPACES = b" \n"
@@ -53,7 +53,7 @@ class Edits:
         page = self.scan.page
         tag = page[max(part.value_start - 1000, 0) : part.value_start].tobytes()
         written = tag[tag.rfind(b"<") + 1 :].decode("utf-8", "replace")
-        return {name.lower(): unescape("".join(values)) for name, *values in ATTRIBUTE.findall(written)}
+        return {name.lower(): attribute_text("".join(values)) for name, *values in ATTRIBUTE.findall(written)}
 
     def string(self, start: int, end: int) -> str:
         """Returns a piece of the text."""

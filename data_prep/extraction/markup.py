@@ -11,7 +11,9 @@ construction), 15.3 (rendering), 13.2.5.72 to 13.2.5.80 and 13.5 (character refe
 has them); Aho & Corasick, "Efficient string matching", CACM 1975 (all keywords in one pass).
 """
 
+import re
 from collections import namedtuple
+from html import unescape
 from html.entities import html5
 from typing import NamedTuple
 
@@ -266,6 +268,8 @@ WINDOWS_1252 = (
     0x0178,
 )  # fmt: skip
 """Characters for the numbers 0x80 to 0x9F; 0 where the number stays."""
+REFERENCE = re.compile("&(?:#[0-9Xx][0-9A-Fa-f]*;?|([0-9A-Za-z]+(?:;|(?![0-9A-Za-z=]))))")
+"""A reference in an attribute: one without a semicolon is left alone before letters, digits and ``=``."""
 LAST_POINT = 0x10FFFF
 """The last code point."""
 REPLACEMENT = 0xFFFD
@@ -276,6 +280,11 @@ SIZES: NDArray[np.int64] = np.array([len(value) for value in _VALUES])
 REFERENCE_HASHES, REFERENCE_NUMBERS = hash_table({name.encode(): row for row, name in enumerate(_REFERENCES)}, 8192)
 """Rows of VALUES and SIZES by the hash of a name."""
 REMAPPED: NDArray[np.int64] = np.array(WINDOWS_1252)
+
+
+def attribute_text(value: str) -> str:
+    """Returns what the ``value`` of an attribute says, with its references as characters."""
+    return REFERENCE.sub(lambda match: html5.get(match[1], match[0]) if match[1] else unescape(match[0]), value)
 
 
 @kernel_in_place

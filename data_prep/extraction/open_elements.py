@@ -136,7 +136,7 @@ def pop_to(scan: Scan, depth: int) -> None:
             registers[R.in_link] = stack[level, S.outer_link]
         if namespace == HTML and name == P:
             registers[R.open_p] -= 1
-        if registers[R.form] == level:
+        if registers[R.form] == level and name == FORM_NAME:
             registers[R.form] = 0
         element = stack[level, S.element]
         is_dropped = not registers[R.has_text] and scan.records[element, E.text_start] <= registers[R.block_start]
@@ -244,7 +244,7 @@ def end(scan: Scan, tag: NDArray[np.int64]) -> None:
         tag[T.cuts] = 1
         depth = without(scan, depth, P, BUTTON)
     elif name == BR:
-        tag[T.breaks_line] = 1
+        tag[T.breaks_line] = not scan.registers[R.is_xml]
     elif rules & RULE.formatting:
         if name == A:
             scan.registers[R.in_link] = 0

@@ -35,6 +35,7 @@ from headrace.data_prep.extraction.licence_places import (
     linked_licences,
 )
 from headrace.data_prep.extraction.markup import (
+    attribute_text,
     begins_with,
     hash_table,
     is_letter,
@@ -271,7 +272,7 @@ def read(scan: Scan) -> Stated:
         elif name in (SUBJECT_TYPE, SUBJECT):
             if is_of_part(text) if name == SUBJECT else not is_page(text.split()):
                 of_parts.add(element)
-        elif not (value := _clean(text)):
+        elif not (value := _clean((html.unescape if name == "title" else attribute_text)(text))):
             continue
         elif name in FACT_NAMES[OWN]:
             licences.append((name, element, start, value))
@@ -307,7 +308,7 @@ def _of_meta(scan: Scan, start: int, content: str) -> Iterator[str]:
     first += page[first:start].tobytes().rfind(b"<")
     tag = page[first : start + META_BYTES].tobytes().decode(errors="replace")
     name = META_NAME.search(tag)
-    agent = _clean(next(filter(None, name.groups()), "")).lower() if name else ""
+    agent = _clean(attribute_text(next(filter(None, name.groups()), ""))).lower() if name else ""
     words = [match[0].lower() for part in content.split(",") if (match := WORD.match(part.strip()))]
     is_for_robots = set(words) <= set(DIRECTIVES) and (not COMMON.issuperset(words) or ROBOT.search(agent))
     if is_for_robots and LEAST_NAME <= len(agent) <= MOST_NAME and WORD.match(agent):
@@ -367,7 +368,7 @@ def _values(value: Any) -> Iterator[str]:
     """Yields the texts of a property: of itself, of its list, or the names of the things that it names."""
     for item in value if isinstance(value, list) else [value]:
         text = item.get("name") or item.get("url") if isinstance(item, dict) else item
-        if isinstance(text, str) and (clean := _clean(text)):
+        if isinstance(text, str) and (clean := _clean(html.unescape(text))):
             yield clean
 
 
@@ -385,7 +386,7 @@ def _texts(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    return " ".join(html.unescape(text).split())
+    return " ".join(text.split())
 
 
 def page_kinds(facts: PageFacts) -> int:

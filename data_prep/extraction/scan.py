@@ -207,9 +207,11 @@ def cut_at_button(scan: Scan, is_end: bool) -> None:
 
 @kernel_in_place
 def line_break(scan: Scan) -> None:
-    """Notes a ``br``; in ``pre`` it is a line feed."""
-    registers = scan.registers
-    if scan.stack[registers[R.depth] - 1, S.is_pre]:
+    """Notes a ``br`` that a reader sees; in ``pre`` it is a line feed."""
+    registers, top = scan.registers, scan.registers[R.depth] - 1
+    if scan.stack[top, S.is_silent]:
+        return
+    if scan.stack[top, S.is_pre]:
         scan.text[registers[R.text]] = 0x0A
         registers[R.text] += 1
     else:
@@ -334,17 +336,18 @@ def _flowing(scan: Scan, at: int, end: int) -> int:
 def _preformatted(scan: Scan, at: int, end: int) -> int:
     """Adds text as it is; a line ends with one line feed."""
     page, text, registers = scan.page, scan.text, scan.registers
-    first, has_begun = at, False
+    first, has_begun, was_return = at, False, False
     while at < end:
-        byte = page[at]
-        if byte == 0x3C and at > first:
+        if page[at] == 0x3C and at > first:
             break
         read = registers[R.text] + 1  # ``begin`` may write one byte before it
-        if byte == 0x0D:
-            at += 1 + (at + 1 < end and page[at + 1] == 0x0A)
-            text[read], size = 0x0A, 1
-        else:
-            at, size = _character(scan, at, end, read)
+        at, size = _character(scan, at, end, read)
+        is_second = was_return and text[read] == 0x0A
+        was_return = text[read] == 0x0D
+        if is_second:
+            continue
+        if was_return:
+            text[read] = 0x0A
         if not space_bytes(text, read) and (not registers[R.has_text] or not has_begun):
             begin(scan)
             has_begun = True
@@ -364,6 +367,9 @@ def _character(scan: Scan, at: int, end: int, out: int) -> tuple[int, int]:
     byte = page[at]
     if byte == 0x26 and (registers[R.has_references] or at >= registers[R.plain_end]):  # &
         after, size = reference(page, at, text, out)
+        is_value = at < registers[R.plain_end] < registers[R.after_plain]  # of an attribute
+        if is_value and after < end and page[at + 1] != 0x23 and page[after - 1] != 0x3B:
+            size *= not (page[after] == 0x3D or 0x30 <= page[after] <= 0x39 or 0x61 <= page[after] | 0x20 <= 0x7A)
         if size and after <= end:
             return after, size
     size = 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4

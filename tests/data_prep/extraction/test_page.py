@@ -50,7 +50,7 @@ BLOCKS = {
     "a comment that a script does not open": ("<script><!-->\n</script>y", ["y"]),
     "noscript is text": ("<noscript><p>whole <b>text</b></noscript>", ["whole text"]),
     "noscript in the head": ("<head><noscript><p>a</noscript><body>b", ["a", "b"]),
-    "templates are none": ("a<template><p>b</template>c", ["ac"]),
+    "templates are none": ("a<template><p>b<br></template>c", ["ac"]),
     "shadow roots are": ("<x-a><template shadowrootmode=open><p>b</p></template></x-a>", ["b"]),
     "svg": ("a<svg><title>t</title><text>b</text></svg>c", ["ac"]),
     "an svg that is not closed": ("a<svg><path><p>b", ["a", "b"]),
@@ -80,8 +80,9 @@ BLOCKS = {
     "no tag": ("a<1<< b<3>", ["a<1<< b<3>"]),
     "the page ends in a tag": ("a<p class='", ["a"]),
     "attributes": ("<p title='>' x=\">\" y=a>b z='<p>'>c</p/>d", ["b z='", "'>c", "d"]),
+    "a form after a paragraph": ("<p>a<form>b</form>c", ["a", "b", "c"]),
     "buttons and options": ("<select><option>a<option>b</select><button>c</button>d", ["a", "b", "c", "d"]),
-    "preformatted": ("<pre>\n\n  a\r\n\tb  \rc<br>d&nbsp;</pre>", ["\n  a\n\tb  \nc\nd\xa0"]),
+    "preformatted": ("<pre>\n\n  a\r\n\tb  \rc<br>d&nbsp;&#13;\ne</pre>", ["\n  a\n\tb  \nc\nd\xa0\ne"]),
     "code in lines": ("<pre><code><span>  x</span>\n    <b>y</b></code></pre>", ["  x\n    y"]),
 }  # fmt: skip
 
@@ -93,7 +94,7 @@ def test_blocks(kind):
 
 
 def test_html_as_xml():
-    assert blocks("<p>a<script/>b<![CDATA[<c>]]><style>x</style></p><div/>d", is_xml=True) == ["ab<c>", "d"]
+    assert blocks("<p>a<script/><br></br>b<![CDATA[<c>]]><style>x</style></p><div/>d", is_xml=True) == ["a\nb<c>", "d"]
 
 
 def test_every_named_reference():
@@ -120,8 +121,8 @@ def test_what_is_no_reference(text):
 
 
 def test_texts_of_images():
-    html = "<p>a<img alt='one &amp; two'>b<img alt><img>c</p><template><img alt=d></template><img alt=e>"
-    assert blocks(html, with_alt=True) == ["a one & two bc", "e"]
+    html = "<p>a<img alt='one &amp; two&reg=1'>b<img alt><img>c</p><template><img alt=d></template><img alt=e>"
+    assert blocks(html, with_alt=True) == ["a one & two&reg=1 bc", "e"]
     assert blocks(html) == ["abc"]
     assert blocks("<pre>a<img alt='あい'>う\n <b>b<img alt=c></b></pre>", with_alt=True) == ["a あい う\n b c"]
 

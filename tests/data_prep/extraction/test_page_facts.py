@@ -16,7 +16,7 @@ FACTS = {
     "title in SVG": ("<svg><title>a</title></svg>", {}),
     "language": ("<html lang=de>", {"language": "de"}),
     "language of the header": ("<meta http-equiv=Content-Language content='de'><p lang=en>", {"language": "de"}),
-    "canonical": ("<link rel='x canonical' href='https://a.b/?c&amp;d'>", {"canonical": "https://a.b/?c&d"}),
+    "canonical": ("<link rel='x canonical' href=//b?c&amp;d&reg=2>", {"canonical": "//b?c&d&reg=2"}),
     "date": ("<time datetime=2001>x</time><meta itemprop=datePublished content=2002>", {"date": "2002"}),
     "a date in the text": (
         "<time datetime=2001-02-03T04:05>x</time><time datetime=2002>",
