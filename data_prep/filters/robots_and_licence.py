@@ -25,7 +25,7 @@ FIELDS = {
     "tdm_policy": ("tdm_policy", "tdm-policy"),
 }
 """Fact → names of fields of records that state it, in small letters."""
-OBJECTS = ("page", "metadata", "meta")
+OBJECTS = ("page", "extra", "metadata", "meta")
 EVERY_AGENT = "*"
 LONG_NAMES = {
     "attribution": "by", "noncommercial": "nc", "non-commercial": "nc", "noderivatives": "nd", "noderivs": "nd",
@@ -37,15 +37,13 @@ CC_NAME = re.compile(r"\bcc[\s_:-]*(?:(by(?:[\s_/-]*(?:nc|nd|sa))*)|0|zero|pdm?)
 
 def fact(document: Document, name: str) -> str:
     """Returns what the page of ``document``, or its record, says under ``name``; "" if nothing."""
-    page, extra = document.metadata.get("page"), document.metadata.get("extra")
-    if isinstance(page, dict) and page.get(name):
-        return str(page[name])
-    inner = [extra.get(key) for key in OBJECTS] if isinstance(extra, dict) else []
-    for fields in (extra, *inner):
-        by_name = {str(key).lower(): value for key, value in fields.items()} if isinstance(fields, dict) else {}
+    objects: list[Any] = [document.metadata]
+    for fields in objects:
+        by_name = {str(key).lower(): value for key, value in fields.items()} if isinstance(fields, Mapping) else {}
         for field in FIELDS.get(name, (name,)):
             if text := _text(by_name.get(field, by_name.get(f"page.{field}"))):
                 return text
+        objects += [by_name[key] for key in OBJECTS if key in by_name]
     return ""
 
 
@@ -65,8 +63,8 @@ class Robots(Filter):
     specification of Google Search; the TDM reservation protocol of the W3C community group.
     """
 
-    revision: ClassVar[int] = 1
-    """In revision 0, fields of records did not count, and ``none`` was not noindex and nofollow."""
+    revision: ClassVar[int] = 2
+    """In revision 1, objects in objects did not count; in revision 0, no field, and ``none`` was no noindex."""
     explanations: ClassVar[Explanations] = {"": ("Drops pages that their owners reserve.", "the page says {value}")}
     type: Literal["robots"] = "robots"
     directives: TextList = ("noai",)
@@ -101,8 +99,8 @@ class Licence(Filter):
     addresses: ``CC BY-SA 4.0`` as creativecommons.org/licenses/by-sa/4.0/.
     """
 
-    revision: ClassVar[int] = 1
-    """In revision 0, any link to a licence counted, fields of records did not, and names were no addresses."""
+    revision: ClassVar[int] = 2
+    """In revision 1, objects in objects did not count; in revision 0, all links, no fields, no names of addresses."""
     explanations: ClassVar[Explanations] = {
         "": ("Drops pages that do not name one of the licences {licences}.", "named: {value}"),
     }

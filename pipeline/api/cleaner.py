@@ -68,13 +68,13 @@ class Cleaner:
         self.english_rules = tuple(name for rule in filters for name in rule.english_rules(Document("", "")))
 
     def __call__(self, text: str, url: str = "", metadata: Mapping[str, Any] | None = None) -> Verdict:
-        return self._judged(self._single, [(text_of_caller("Cleaner", text), url, metadata)])[0]
+        return self._judged([_document(text_of_caller("Cleaner", text), url, metadata)])[0]
 
     def all(
         self, texts: Iterable[str], urls: Iterable[str] = (), metadata: Iterable[Mapping[str, Any]] = ()
     ) -> list[Verdict]:
         """Returns the verdict of all rules on each of ``texts``. ``global_rules`` compare these texts, in memory; the
-        URLs, without them the positions, decide which text keeps a line that others have, too."""
+        URLs, without them the texts, decide which text keeps a line that others have, too."""
         held = texts_of_caller("Cleaner.all", texts)
         given: dict[str, list[Any]] = {"urls": [*urls], "metadata": [*metadata]}
         for name, values in given.items():
@@ -82,17 +82,17 @@ class Cleaner:
                 problem = f"{len(held):,} texts, and {len(values):,} {name}"
                 raise ConfigError("Cleaner.all", problem, "give as many of both, or none")
         url, facts = (values or [None] * len(held) for values in given.values())
-        return self._judged(self._filters, zip(held, url, facts, strict=True))
+        return self._judged([*map(_document, held, url, facts)], self._filters)
 
-    def _judged(
-        self, filters: tuple[Filter | GlobalFilter, ...], rows: Iterable[tuple[str, Any, Any]]
-    ) -> list[Verdict]:
-        documents = [
-            Document(text, str(number), metadata={**(metadata or {}), **({"url": url} if url else {})})
-            for number, (text, url, metadata) in enumerate(rows)
-        ]
-        drops = judge_together(filters, documents)
+    def _judged(self, documents: Sequence[Document], filters: tuple[Filter | GlobalFilter, ...] = ()) -> list[Verdict]:
+        """Returns the verdicts of ``filters`` on ``documents``, which change; without ``filters``, of those for one."""
+        drops = judge_together(filters or self._single, documents)
         return [verdict_on(document, drop, self._explained) for document, drop in zip(documents, drops, strict=True)]
+
+
+def _document(text: str, url: str | None, metadata: Mapping[str, Any] | None) -> Document:
+    """Returns a document whose id, by which rules sample documents without URL, is its text."""
+    return Document(text, text, metadata={**(metadata or {}), **({"url": url} if url else {})})
 
 
 def language(text: str, model: str = "langdetect") -> tuple[str, float]:

@@ -100,7 +100,8 @@ def die_with_parent() -> None:
 def exit_now(status: int) -> NoReturn:
     """Ends this process without clean-up: threads of torch.distributed abort some normal exits of several ranks."""
     for stream in (sys.stdout, sys.stderr):
-        print(end="", file=stream, flush=True)  # also where there is none, as after >&- in a shell
+        with contextlib.suppress(*[OSError] * bool(status)):  # a full disk, which a message has named
+            print(end="", file=stream, flush=True)  # also where there is none, as after >&- in a shell
     os._exit(status)
 
 

@@ -13,7 +13,7 @@ import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from headrace.pipeline.core.compression import (
     ERRORS,
@@ -122,7 +122,18 @@ def place(path: Path) -> str:
 
 def _stored(path: Path) -> contextlib.AbstractContextManager[io.BufferedReader]:
     """Opens the file ``path`` for its bytes as they are."""
-    return path.open("rb") if path != STANDARD_INPUT else contextlib.nullcontext(cast(Any, sys.stdin.buffer))
+    return path.open("rb") if path != STANDARD_INPUT else contextlib.nullcontext(standard(sys.stdin, place(path)))
+
+
+def standard(stream: TextIO | None, name: str) -> Any:
+    """Returns the bytes of standard input or output.
+
+    Raises:
+        ArtifactError: when it is closed, as after ``<&-`` in a shell.
+    """
+    if stream is None:
+        raise ArtifactError(name, "is closed", "name a file for it, or a pipe")
+    return stream.buffer
 
 
 class _Decompressed(io.RawIOBase):

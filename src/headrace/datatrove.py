@@ -85,7 +85,7 @@ class Clean(BaseFilter):
         self.cleaner(TEXTS[0])
 
     def filter(self, doc: Document) -> Result:
-        return result_of(self.cleaner(doc.text, metadata=doc.metadata), doc)
+        return result_of(self.cleaner._judged([Document(doc.text, doc.id, metadata={**doc.metadata})])[0], doc)
 
 
 class Pii(Clean):

@@ -143,3 +143,6 @@ def test_reservations_in_fields():
         document = Document("text", "a:0", metadata={"extra": {"TDM-Reservation": value}})
         assert Robots().judge(document) == Drop("robots", "tdm-reservation")
     assert Robots().judge(Document("text", "a:0", metadata={"extra": {"tdm_reservation": 0}})) is None
+    inner = {"metadata": {"X-Robots-Tag": "noai"}}
+    for metadata in ({"robots": "noai"}, {"meta": {"robots": ["noai"]}}, inner, {"extra": {"metadata": inner}}):
+        assert Robots().judge(Document("text", "a:0", metadata=metadata)) == Drop("robots", "noai")

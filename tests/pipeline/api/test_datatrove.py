@@ -115,6 +115,16 @@ def test_unique():
     }
 
 
+def test_ids_or_texts_are_sampled():
+    rules = [{"type": "bad_words", "filter_fraction": 0.5}]
+    texts = [f"ass {number}" for number in range(100)]
+    kept = [headrace.Cleaner(rules)(text) for text in texts]
+    assert 30 < sum(map(bool, kept)) < 70
+    assert [*map(bool, headrace.Cleaner(rules).all(texts))] == [*map(bool, kept)]
+    block = Clean(rules)
+    assert 30 < sum(block.filter(Document("ass", str(number))) is True for number in range(100)) < 70
+
+
 def test_bad_arguments(tmp_path):
     for call in (
         lambda: Text(markdwn=True),

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shlex
 import subprocess
 import sys
 
@@ -31,7 +32,8 @@ def test_clean(tmp_path):
     rows = [{**row, "url": f"https://example.org/{row['n']}", "big": 2**70} for row in ROWS]
     broken = b'{"text": \n[1]\n\xff\n{"n": 1}\n'
     kept, said = piped(zstandard.compress(broken + lines(rows)), "clean", "c4", "--dropped", tmp_path / "no.jsonl")
-    dropped = [json.loads(line) for line in (tmp_path / "no.jsonl").read_text().splitlines()]
+    first, *dropped = [json.loads(line) for line in (tmp_path / "no.jsonl").read_text().splitlines()]
+    assert (first["n"], first["metadata"]["drop"]["rule"]) == (1, "no_text")
     verdicts = headrace.Cleaner("c4").all(TEXTS, [row["url"] for row in rows])
     both = iter(kept), iter(dropped)
     for row, verdict in zip(rows, verdicts, strict=True):
@@ -51,6 +53,22 @@ def test_clean(tmp_path):
     assert counts.startswith(f"headrace clean: {len(kept)} of 9 rows kept; dropped: ")
 
 
+def test_fields_of_rows_decide_and_stay(tmp_path):
+    (tmp_path / "conf/cleaning").mkdir(parents=True)
+    (tmp_path / "conf/cleaning/mine.yaml").write_text("filters: [{type: robots}, {type: one_page_per_url}]")
+    page = {"text": "a", "url": "a.org"}
+    kept = [page | {"date": "2020-01-02", "metadata": "none", "robots": "nofollow"}, {"text": "b", "big": 2**70}]
+    rows = [{"text": "a", "robots": "noai"}, page | {"date": "2020-01-01"}, {"text": " "}, *kept]
+    data = b"\n" + lines(rows).replace(b"}\n", b', "f": NaN}\n')
+    found, said = piped(data, "clean", "mine", "--dropped", "no.jsonl.gz", cwd=tmp_path)
+    notes = [{"metadata": "none", "url": "a.org"}, {}]
+    assert found == [{**row, "f": None, "metadata": note} for row, note in zip(kept, notes, strict=True)]
+    dropped = gzip.decompress((tmp_path / "no.jsonl.gz").read_bytes()).splitlines()
+    rules = [json.loads(line)["metadata"]["drop"]["rule"] for line in dropped]
+    assert rules == ["no_text", "robots", "one_page_per_url"]
+    assert said.splitlines()[0] == "headrace clean: line 4: no_text: field 'text' is without text"
+
+
 def test_a_field_is_another_and_single_rules_stream():
     rows = [{"content": text} for text in TEXTS]
     rows += [{"content": "lone \ud800", "metadata": "none", "url": 3}, {"content": ""}]
@@ -62,12 +80,12 @@ def test_a_field_is_another_and_single_rules_stream():
 def test_unique(tmp_path):
     words = " ".join(map(str, range(200)))
     rows = [{"text": text, "n": number} for number, text in enumerate([words, words, f"{words} 1", "few"])]
-    kept, said = piped(lines(rows), "unique", "--dropped", tmp_path / "no.jsonl")
+    kept, said = piped(b"\n" + lines(rows), "unique", "--dropped", tmp_path / "no.jsonl")
     removed = {one.removed: one for one in headrace.near_duplicates(row["text"] for row in rows)}
     assert kept == [row for row in rows if row["n"] not in removed]
     dropped = [json.loads(line) for line in (tmp_path / "no.jsonl").read_text().splitlines()]
     assert [row["n"] for row in dropped] == sorted(removed)
-    assert dropped[0]["metadata"]["drop"]["value"] == "row 3 jaccard=0.9949"
+    assert dropped[0]["metadata"]["drop"]["value"] == "line 4 jaccard=0.9949"
     assert said == "headrace unique: 2 of 4 rows kept; dropped: 2 near_duplicate\n"
 
 
@@ -86,6 +104,8 @@ def test_text(tmp_path):
     assert done.stdout.decode() == headrace.text(page, markdown=True) + "\n"
     assert done.stdout.startswith(b"# Mill\n")
     (tmp_path / "a.html").write_bytes(page)
+    (tmp_path / "d.xhtml.gz").write_bytes(gzip.compress(f"<p><title/>{MILL * 9}</p>".encode()))
+    assert headrace_here("text", str(tmp_path / "d.xhtml.gz")).stdout == (MILL * 9).strip() + "\n"
     (tmp_path / "b.html").write_bytes(b"%PDF-1.4")
     (tmp_path / "c.html").write_bytes(b"")
     done = headrace_here("text", *(f"{tmp_path}/{name}.html" for name in "abc"))
@@ -98,6 +118,7 @@ def test_mistakes(tmp_path):
     for arguments, message in (
         (("clean",), "clean needs PRESET"),
         (("clean", "c5"), "cleaning: unknown option 'c5'"),
+        (("clean", "c4", "--field", "metadata"), "--field: 'metadata' is the field of what rules note"),
         (("clean", "c4", "workers=1"), "'workers=1' sets nothing in clean; leave it out"),
         (("unique", "--threshold", "2"), "near_duplicates.threshold: must be at most 1 (got 2.0)"),
         (("text", str(tmp_path / "none")), "none' does not exist"),
@@ -122,3 +143,7 @@ def test_a_reader_that_goes_away_and_damage_end_a_pipe():
     assert done.returncode == 1
     assert done.stderr.startswith(b"headrace: standard input: cannot be decompressed")
     assert done.stdout.count(b"\n") > 1000
+    for closed, message in (("<&-", "input: is closed"), (">&-", "output: is closed"), (">/dev/full", "No space left")):
+        done = subprocess.run(["bash", "-c", f"{shlex.join(command)} {closed}"], input=data, capture_output=True)
+        assert message in done.stderr.decode()
+        assert done.stderr.count(b"\n") == 1
