@@ -7,28 +7,29 @@ Characters of the text that Markdown would read as marks stay as they are, but f
 the text, nothing renders it. Elements that enclose text of several blocks (a link around a card) give no marks.
 """
 
-import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from html import unescape
 from html.entities import codepoint2name
-from itertools import groupby
-from operator import attrgetter
+from itertools import groupby, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.edits import SPACES
-from headrace.data_prep.extraction.markup import NUMBER, numbers
+from headrace.data_prep.extraction.markup import NUMBER, attribute_text, numbers
 from headrace.data_prep.extraction.page import MOST_SMALL, MOST_TIMES, PageTables
 from headrace.data_prep.extraction.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan, elements
 from headrace.data_prep.extraction.shown import as_shown
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
-A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
+A, CODE, DIV, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code div img li math ol pre blockquote script")
+LISTS = numbers("dir menu ol ul")
+MOST_LEVELS = 20
+"""List items and quotes around a block that give marks."""
 LISTING_LEVELS = 4
-"""Elements around each line of a listing whose lines are a ``pre`` each."""
+"""Elements around each line of a listing whose lines are a ``pre`` each, and around code whose class may name its
+language."""
 TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
 NO_TEX = re.compile(rb"\s*(?:\$|\\[(\[]|[^\\]*\b[A-Za-z]{4,}[^\\]*$)")
 """Text in an element for a formula that has marks already, or is words."""
@@ -42,7 +43,7 @@ SIGNS = {sign: codepoint2name[ord(sign)] for sign in GREEK} | {pair[0]: pair[1:]
 SIGN = re.compile(f"([{''.join(SIGNS)}])(?=([^\\W_]?))")
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
 LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([\w+#.-]+)")
-"""The language of code, in a class of ``pre`` or ``code``."""
+"""The language of code, in a class."""
 
 
 Delimiter = tuple[int, bool, int, str]
@@ -64,7 +65,7 @@ def markdown(
 
 class _Writer:
     def __init__(self, scan: Scan, order: NDArray[np.int64], emphasis: bool, links: bool) -> None:
-        self._page, self._text = scan.page, scan.text[: scan.registers[R.text]].tobytes()
+        self._scan, self._text = scan, scan.text[: scan.registers[R.text]].tobytes()
         self._order, self._tables = order.tolist(), PageTables(scan, order)
         self._blocks: list[list[int]] = scan.records[: scan.registers[R.blocks], : B.flags + 1].tolist()
         names = scan.records[: scan.registers[R.elements], E.name]
@@ -74,26 +75,27 @@ class _Writer:
         is_drawn = (scan.records[: names.size, E.flags] & FLAG.math_class != 0) & np.isin(names, numbers("div span"))
         self._elements = elements(scan, np.flatnonzero(np.isin(names, written) | is_drawn))
         """The elements that may give marks, in their order."""
-        self._codes = [element for element in self._elements if element.name in (CODE, PRE)]
+        self._codes = [element.number for element in self._elements if element.name in (CODE, PRE)]
         self._cells = {block: cell for cell, block in self._tables.blocks.items()}
         """The cell that each block of a table is the text of."""
         self._listings: set[int] = set()
         """Blocks of text that flows, all of it lines of code."""
         self._marks = self._all_marks()
         self._numbers = self._item_numbers()
+        self._around, self._headings = self._surroundings()
         self._begun: set[int] = set()
-        """List items whose mark is written."""
+        """List items and headings whose mark is written."""
 
     def pieces(self, indices: list[int]) -> Iterator[str]:
         """Yields the text of the blocks whose places in the page are ``indices``."""
         before: list[int] | None = None
-        for _, group in groupby(indices, self._group_of()):
+        for (kind, number), group in groupby(indices, self._group_of()):
             part = [self._order[index] for index in group]
-            around = self._around(self._blocks[part[0]][B.element])
+            around = self._around[number if kind == "table" else self._blocks[part[0]][B.element]]
             if before is not None:
                 yield self._gap(before, around)
             first, other = self._prefixes(around)
-            lines = self._table(part) if part[0] in self._cells else self._lines(part)
+            lines = self._table(part) if kind == "table" else self._lines(part)
             yield "\n".join(_line(other if number else first, line) for number, line in enumerate(lines))
             before = around
 
@@ -134,9 +136,22 @@ class _Writer:
             element = self._parents[element]
         return enclosing
 
-    def _around(self, element: int) -> list[int]:
-        """Returns the list items and quotes that enclose an element, the outermost first."""
-        return [around for around in self._enclosing(element) if self._names[around] in (LI, QUOTE)][::-1]
+    def _surroundings(self) -> tuple[list[list[int]], list[int]]:
+        """Returns the list items and quotes that enclose each element, the outermost first, and the heading, or 0.
+
+        A list right inside a list belongs to the item before it.
+        """
+        around, headings, last = list[list[int]]([[]]), [0], dict[int, int]()
+        for element, name in enumerate(self._names[1:], 1):
+            outer, parent = around[self._parents[element]], self._parents[element]
+            if name in LISTS and parent in last:
+                outer = around[last[parent]]
+            elif name == LI and self._names[parent] in LISTS:
+                last[parent] = element
+            is_level = name in (LI, QUOTE) and len(outer) < MOST_LEVELS
+            around.append([*outer, element] if is_level else outer)
+            headings.append(element if name in HEADING else headings[parent])
+        return around, headings
 
     def _gap(self, before: list[int], after: list[int]) -> str:
         """Returns what stands between two blocks: a line feed before a new list item, else an empty line."""
@@ -171,12 +186,13 @@ class _Writer:
         return markers
 
     def _integer(self, element: Element, default: int) -> int:
-        value = self._value(element)
+        value = self._value(element.number)
         return int(value) if re.fullmatch("[0-9]{1,9}", value) else default
 
-    def _value(self, element: Element) -> str:
+    def _value(self, element: int) -> str:
         """Returns the attribute of ``element`` that forms of text need."""
-        return unescape(self._page[element.value_start : element.value_end].tobytes().decode())
+        start, end = self._scan.records[element, E.value_start : E.value_end + 1].tolist()
+        return attribute_text(self._scan.page[start:end].tobytes().decode())
 
     def _lines(self, part: list[int]) -> list[str]:
         """Returns the lines of a block, or of the blocks of a listing."""
@@ -186,7 +202,9 @@ class _Writer:
             text = "\n".join(self._plain(code).strip("\n") if len(part) > 1 else self._plain(code) for code in part)
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
             return [fence + self._language(block), *text.split("\n"), fence]
-        mark = HEADING.get(self._names[element], "")
+        heading = self._headings[element]
+        mark = HEADING.get(self._names[heading], "") if heading == element or heading not in self._begun else ""
+        self._begun.add(heading)
         text = self._marked(block)
         return [mark + text.replace("\n", " ")] if mark else text.split("\n")
 
@@ -204,9 +222,12 @@ class _Writer:
         return "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode()))
 
     def _language(self, block: int) -> str:
-        """Returns the language of a block of code, which a class of its ``pre`` or of a ``code`` in it names."""
-        first = bisect_left(self._codes, self._blocks[block][B.element], key=attrgetter("number"))
-        for code in itertools.takewhile(lambda code: code.start < self._blocks[block][B.end], self._codes[first:]):
+        """Returns the language of a block of code, which a class of its ``pre``, in it, or around it names."""
+        element, end = self._blocks[block][B.element], self._blocks[block][B.end]
+        after = map(self._codes.__getitem__, range(bisect_left(self._codes, element), len(self._codes)))
+        inside = takewhile(lambda code: self._scan.records[code, E.text_start] < end, after)
+        around = self._enclosing(element)[:LISTING_LEVELS]
+        for code in (*inside, *(other for other in around if self._names[other] in (CODE, DIV, PRE))):
             if match := LANGUAGE.search(self._value(code)):
                 return match[1]
         return ""
@@ -229,15 +250,12 @@ class _Writer:
         starts, code_end = [block[B.start] for block in self._blocks], 0
         for element in self._elements:
             start, end = element.start, element.end
-            if element.name == CODE:
-                if start < code_end:
-                    continue
-                code_end = end
             start = end - len(self._text[start:end].lstrip(SPACES))
-            if start < end and (pair := self._pair(element, start)):
+            if code_end <= start < end and (pair := self._pair(element, start)):
                 block = bisect_right(starts, start) - 1
                 if end > self._blocks[block][B.end] or self._blocks[block][B.flags] & PRE_BLOCK:
                     continue
+                code_end = end if element.name == CODE else code_end
                 is_whole = (start, end) == (self._blocks[block][B.start], self._blocks[block][B.end])
                 if element.name == CODE and is_whole and b"\n" in self._text[start:end]:
                     self._listings.add(block)
@@ -262,7 +280,7 @@ class _Writer:
             return _code_marks(self._text[start : element.end])
         if element.name in EMPHASIS:
             return EMPHASIS[element.name], EMPHASIS[element.name]
-        if element.name == A and (address := self._value(element)):
+        if element.name == A and (address := "%20".join(self._value(element.number).split())):
             return "[", f"]({address})"
         return None
 

@@ -49,6 +49,7 @@ VALUE_OF: NDArray[np.int64] = np.zeros(len(NAMES), np.int64)
 """The attribute of each element that forms of text need: the hash of its name, by the element's number; 0 for none."""
 for _element, _known in {
     "a": "href", "img": "alt", "math": "alttext", "ol": "start", "li": "value", "pre": "class", "code": "class",
+    "div": "class",
 }.items():  # fmt: skip
     VALUE_OF[NUMBER[_element]] = name_hash(_known.encode())
 

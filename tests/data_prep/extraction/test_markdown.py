@@ -18,11 +18,12 @@ def rendered(html: str, emphasis: bool = False, links: bool = False, left_out: t
 
 
 FORMS = {
-    "headings": ("<h1>a</h1><p>b<h3>c<br>d</h3>", "# a\n\nb\n\n### c d"),
-    "lists": ("<ul><li>a<li>b<ul><li>c</ul><li>d</ul>", "- a\n- b\n  - c\n- d"),
+    "headings": ("<h1>a</h1><p>b<h3>c<br>d</h3><h2><div>e<p>f</h2>", "# a\n\nb\n\n### c d\n\n## e\n\nf"),
+    "lists": ("<ul><li>a<li>b<ul><li>c</ul></li><ul><li>d</ul><li>e</ul>", "- a\n- b\n  - c\n  - d\n- e"),
     "numbers": ("<ol start=9><li>a<li>b<li value=20>c<li>d</ol>", "9. a\n10. b\n20. c\n21. d"),
     "items of several blocks": ("<ul><li><p>a<p>b<li>c</ul>d", "- a\n\n  b\n- c\n\nd"),
     "code": ('<pre><code class="x language-py">a = 1\n\n  b</code></pre>', "```py\na = 1\n\n  b\n```"),
+    "code in a div": ("<div class='x highlight-source-js'><div><pre>a</pre></div></div>", "```js\na\n```"),
     "code in a list": ("<ol><li>a<pre>b\n c</pre>d</ol>", "1. a\n\n   ```\n   b\n    c\n   ```\n\n   d"),
     "a fence longer than those inside": ("<pre>```\na</pre>", "````\n```\na\n````"),
     "code in a line": ("<p>call <code>f(x)</code>.", "call `f(x)`."),
@@ -37,7 +38,7 @@ FORMS = {
     ),
     "formulas of MediaWiki": (r"<math alttext='{\displaystyle {x}}'></math>", "${x}$"),
     "tables": (
-        "<table><tr><th>a<th>b|c<tr><td>d<br>e<td><b>f</b><tr><td><td>g</table>h",
+        "<table><tr><th><ul><li>a</ul><th>b|c<tr><td>d<br>e<td><b>f</b><tr><td><td>g</table>h",
         "| a | b\\|c |\n|---|---|\n| d e | f |\n|  | g |\n\nh",
     ),
     "rows of different width": ("<table><tr><td>a<tr><td>b<td>c</table>", "| a |  |\n|---|---|\n| b | c |"),
@@ -53,8 +54,9 @@ def test_forms(form):
 
 
 def test_emphasis_and_links():
-    html = "<p>a<b> b <i>c</i></b> <a href='x?y&amp;z'>d <em>e</em></a><a>f</a> <a href=g><p>h<p>i</a>"
-    assert rendered(html, emphasis=True, links=True) == "a **b *c*** [d *e*](x?y&z)f\n\nh\n\ni"
+    html = "<p>a<b> b <i>c</i></b> <a href='x?y&amp;z'>d <em>e</em></a><a>f</a>"
+    html += " <a href=g><p>h<p>i</a><a href='j k'><code><b>l</b></code></a>"
+    assert rendered(html, emphasis=True, links=True) == "a **b *c*** [d *e*](x?y&z)f\n\nh\n\ni[`l`](j%20k)"
 
 
 def test_what_is_left_out():

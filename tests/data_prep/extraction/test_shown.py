@@ -301,6 +301,7 @@ BOMBS = {
     "drawings": lambda n: "<span class=MathJax>a</span>" * n + "<script type=math/tex>x</script>",
     "numbers of lines": lambda n: "<div class=gutter>1111" * min(n, 400) + "1" * n + "x",
     "code": lambda n: "<p>" + "<code>`" * n,
+    "quotes": lambda n: "<blockquote>" * 400 + "<p>a" * n,
     "listings": lambda n: "<pre>a</pre>" * n,
 }
 
