@@ -12,10 +12,8 @@ highest           the upper 24 bits of the score as an ordered float32 (IEEE 754
                   than 1 in 32,768 may be equal; documents without a score come last
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -23,6 +21,7 @@ import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
+from headrace.data_prep.filters.urls import date_of
 from headrace.data_prep.sources.fields import value_at
 from headrace.pipeline.core.settings import TextList, settings
 
@@ -34,8 +33,6 @@ MISSING: Mapping[Keep, str] = {"newest": "undated", "oldest": "undated", "highes
 """The count of documents without the date or score by which ``keep`` decides."""
 LARGEST_SCORE = float(np.finfo(np.float32).max)
 MOST_PREFERRED = 127
-DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d))?")
-"""The beginning of a date as ISO 8601 has it; a time is UTC."""
 
 
 @settings
@@ -48,6 +45,11 @@ class Preference:
     preferred: TextList = ()
     shortest: bool = False
     """Whether the shortest text of equal rank stays: of texts with equal letters that without further signs."""
+
+    @property
+    def revision(self) -> int:
+        """In revision 0, only dates of ISO 8601 were read, and all as UTC."""
+        return int(MISSING.get(self.keep) == "undated")
 
     @property
     def reads_documents(self) -> bool:
@@ -114,12 +116,6 @@ def ordered(score: float) -> int:
 
 def hours_of(date: str) -> int | None:
     """Returns the hours from 1970 to ``date``; None where it is no date of 1970 to 3883."""
-    match = DATE.match(date)
-    if match is None:
-        return None
-    year, month, day, hour = (int(part or 0) for part in match.groups())
-    try:
-        hours = int(datetime(year, month, day, hour, tzinfo=timezone.utc).timestamp()) // 3600
-    except ValueError:  # the 30th of February, say
-        return None
+    moment = date_of(date)
+    hours = int(moment.timestamp()) // 3600 if moment else -1
     return hours if 0 <= hours < LAST else None

@@ -14,6 +14,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -35,8 +37,12 @@ from headrace.pipeline.core.json_files import each_once
 from headrace.pipeline.core.settings import FilePath, Positive, settings
 from headrace.pipeline.core.stage import RawFile
 
-DATE_BYTES = 32
-"""Dates are compared by their first 32 bytes. In ISO 8601, the format of WARC-Date, text order is time order."""
+DATE = re.compile(
+    r"(\d{4})(?:-?(\d\d)(?:-?(\d\d)(?:[T ]?(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d{1,6})\d*)?)?)?"
+    r"(?: ?([+-]\d\d):?(\d\d)?)?)?)?)?(?!-?\d)"
+)
+"""The beginning of a date as ISO 8601 has it."""
+FIRST_DATE = datetime.min.replace(tzinfo=timezone.utc)
 
 _SCHEME = re.compile(r"https?://(www\.)?")
 _TAIL = re.compile(r"\?(utm_|ref|feed).*")
@@ -53,6 +59,24 @@ def normalize_url(url: str) -> str:
 def url_of(document: Document) -> str:
     """Returns the document's URL; empty when it has none."""
     return str(document.metadata.get("url") or "")
+
+
+def date_of(text: str) -> datetime | None:
+    """Returns the date ``text`` in UTC, also where it names no zone; None where it is none. Read are ISO 8601 (WARC's),
+    the dates of HTTP, and seconds or milliseconds from 1970."""
+    try:
+        if text.isdecimal() and len(text) in (9, 10, 13):
+            return datetime.fromtimestamp(int(text[:10]), timezone.utc)
+        if match := DATE.match(text):
+            *parts, fraction, zone, zone_minutes = match.groups("00")
+            year, month, day, hour, minute, second = map(int, parts)
+            minute -= 60 * int(zone) + int(zone[0] + zone_minutes)
+            time = timedelta(hours=hour, minutes=minute, seconds=second, microseconds=int(fraction.ljust(6, "0")))
+            return datetime(year, month or 1, day or 1, tzinfo=timezone.utc) + time
+        moment = parsedate_to_datetime(text) if ":" in text else None
+        return moment and (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+    except (ValueError, OverflowError):  # the 30th of February, say
+        return None
 
 
 def url_number(document: Document) -> int:
@@ -77,14 +101,16 @@ class OnePagePerUrl(GlobalFilter):
     explanations: ClassVar[Explanations] = {
         "": ("Keeps only the newest page of each URL.", "the URL {value} has a newer page"),
     }
+    revision: ClassVar[int] = 1
+    """In revision 0, dates were compared as texts."""
     type: Literal["one_page_per_url"] = "one_page_per_url"
-    rank_words: ClassVar[int] = DATE_BYTES // 8
+    rank_words: ClassVar[int] = 1
 
     def keys(self, document: Document) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
         url = url_of(document)
         keys = md5_words([normalize_url(url)] if url else [])
-        date = str(document.metadata.get("date") or "").encode("utf-8", "surrogatepass")[:DATE_BYTES]
-        newest_first = ~np.frombuffer(date.ljust(DATE_BYTES, b"\0"), dtype=">u8").astype(np.uint64)
+        date = date_of(str(document.metadata.get("date") or "")) or FIRST_DATE
+        newest_first = ~np.array([(date - FIRST_DATE) // timedelta(microseconds=1)], np.uint64)
         return keys, newest_first, np.zeros(len(keys), np.uint32)
 
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:

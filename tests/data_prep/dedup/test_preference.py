@@ -28,7 +28,7 @@ HOSTS = ("wikipedia.org", "en.wikipedia.org", "notwikipedia.org", "example.com")
     [
         *HOURS.items(),
         ("1970-01-01", 0),
-        ("2023-12-01 07:30", 472_615),
+        *((date, 472_615) for date in ("2023-12-01 07:30", "Fri, 01 Dec 2023 09:30:00 +0200", "1701415800")),
         *((bad, None) for bad in (*DATES[:1], *DATES[4:])),
     ],
 )

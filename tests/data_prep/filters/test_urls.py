@@ -43,9 +43,10 @@ def rank(date: object) -> tuple[int, ...]:
 
 
 def test_the_newest_date_has_the_least_rank() -> None:
-    dates = ["2020", "2019-04-18T10:00:01Z", "2019-04-18T10:00:00Z", "2019-04-18", "", None]
+    dates = ["1600000000", "Wed, 01 Jan 2020 10:00:00 GMT", "2020", "2019-04-18T10:00:01.5Z", "2019-04-18T10:00:01Z"]
+    dates += ["2019-04-18 10:00", "2019-04-18T14:30:00+05:00", "20190418", "2019-04", "999999999", "", None]
     assert [rank(date) for date in dates] == sorted(rank(date) for date in dates)
-    assert rank("") == rank(None)
+    assert rank("") == rank(None) == rank("yesterday") > rank("0002-01-01")
     assert rank("2019-04-18") != rank("2019-04-19")
 
 
