@@ -1,15 +1,25 @@
 """The text of a page of HTML, as the stage ``texts`` reads it."""
 
-import functools
+import dataclasses
 from typing import Any
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.html import HtmlExtraction, text_of, text_of_bytes
+from headrace.data_prep.sources.page_bytes import sanitize
 from headrace.pipeline.api.verdict import Verdict, verdict_on
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode_within
+from headrace.pipeline.core.settings import decode_within, settings
+
+
+@settings
+class _Page(HtmlExtraction):
+    """Settings of the text of one page."""
+
+    charset: str | None = None
+    xhtml: bool = False
+    markdown: bool = False
 
 
 def text(html: str | bytes, **options: Any) -> str:
@@ -31,22 +41,16 @@ def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, 
     ``licence``, dates, directives for robots. The rule of an unreadable page is ``no_text``, ``binary``, ``not_html``,
     ``undecodable``, ``too_nested`` or ``too_many_blocks``.
     """
-    extraction = _extraction(**options)
+    given = decode_within(_Page, {"charset": charset, "xhtml": xhtml, **options}, "text")
+    extraction = dataclasses.replace(given, text_form="markdown") if given.markdown else given
+    if extraction.text_form == "lines" and (given.emphasis or given.links):
+        raise ConfigError("text", "plain text has neither emphasis nor links", "give markdown=True, too")
+    extraction.require_extractor()
     if isinstance(html, str):
-        extracted = text_of(html, extraction, xhtml)
+        extracted = text_of(sanitize(html), extraction, xhtml)
     elif isinstance(html, bytes | bytearray):
         extracted = text_of_bytes(bytes(html), extraction, charset, xhtml)
     else:
         raise ConfigError("text", f"a page must be str or bytes (got {type(html).__name__})", "give its HTML")
     drop = extracted.text if isinstance(extracted.text, Drop) else None
     return verdict_on(Document("" if drop else extracted.text, "", metadata=extracted.metadata()), drop)
-
-
-@functools.cache
-def _extraction(markdown: bool = False, **options: Any) -> HtmlExtraction:
-    if not markdown and (options.get("emphasis") or options.get("links")):
-        raise ConfigError("text", "plain text has neither emphasis nor links", "give markdown=True, too")
-    values = {**options, "text_form": "markdown" if markdown else "lines"}
-    extraction = decode_within(HtmlExtraction, values, "text")
-    extraction.require_extractor()
-    return extraction

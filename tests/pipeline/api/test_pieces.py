@@ -114,6 +114,7 @@ def test_pages(pages, artifacts):
         if name not in ODD:
             assert headrace.page(html.decode()) == verdict
     assert headrace.page(ODD["a.html"]).reason == "application/pdf"
+    assert headrace.text(f"<h1>{TEXT}\ud800", extractor="all_text", text_form="markdown") == f"# {TEXT}\ufffd"
 
 
 @pytest.mark.parametrize("preset", ["c4", "c4_paper", "pii", *map(slow, ("fineweb", "multilingual"))])
@@ -337,7 +338,9 @@ def test_own_rules(tmp_path, monkeypatch):
         (lambda: CLEANER("a \ud800"), "Cleaner: a text has a lone surrogate (character 2)"),
         (lambda: headrace.text(None), "text: a page must be str or bytes (got NoneType)"),
         (lambda: headrace.text("a", links=True), "text: plain text has neither emphasis nor links"),
-        (lambda: headrace.text("a", extractor="x"), "text.extractor: must be 'blocks', "),
+        (lambda: headrace.text("a", extractor=["x"]), "text.extractor: must be 'blocks', "),
+        (lambda: headrace.text(b"a", charset=5), "text.charset: must be a text (got 5)"),
+        (lambda: headrace.text("a", xhtml="a"), "text.xhtml: must be true or false"),
         (lambda: headrace.near_duplicates("abc"), "near_duplicates: needs texts (got str)"),
         (lambda: headrace.near_duplicates(["a", 3]), "near_duplicates, text 1: a text must be a str (got int)"),
         (lambda: headrace.near_duplicates(["a"], 2), "near_duplicates.threshold: must be at most 1 (got 2)"),
