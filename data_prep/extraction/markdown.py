@@ -28,8 +28,7 @@ LISTS = numbers("dir menu ol ul")
 MOST_LEVELS = 20
 """List items and quotes around a block that give marks."""
 LISTING_LEVELS = 4
-"""Elements around each line of a listing whose lines are a ``pre`` each, and around code whose class may name its
-language."""
+"""Elements around each line of a listing whose lines are a ``pre`` each, and around code that may name its language."""
 TEX_FLAGS = {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}
 NO_TEX = re.compile(rb"\s*(?:\$|\\[(\[]|[^\\]*\b[A-Za-z]{4,}[^\\]*$)")
 """Text in an element for a formula that has marks already, or is words."""
@@ -96,7 +95,7 @@ class _Writer:
                 yield self._gap(before, around)
             first, other = self._prefixes(around)
             lines = self._table(part) if kind == "table" else self._lines(part)
-            yield "\n".join(_line(other if number else first, line) for number, line in enumerate(lines))
+            yield "\n".join([first + lines[0], *(other + line if line else other.rstrip() for line in lines[1:])])
             before = around
 
     def _group_of(self) -> Callable[[int], tuple[str, int]]:
@@ -148,8 +147,7 @@ class _Writer:
                 outer = around[last[parent]]
             elif name == LI and self._names[parent] in LISTS:
                 last[parent] = element
-            is_level = name in (LI, QUOTE) and len(outer) < MOST_LEVELS
-            around.append([*outer, element] if is_level else outer)
+            around.append([*outer, element] if name in (LI, QUOTE) and len(outer) < MOST_LEVELS else outer)
             headings.append(element if name in HEADING else headings[parent])
         return around, headings
 
@@ -224,9 +222,9 @@ class _Writer:
     def _language(self, block: int) -> str:
         """Returns the language of a block of code, which a class of its ``pre``, in it, or around it names."""
         element, end = self._blocks[block][B.element], self._blocks[block][B.end]
-        after = map(self._codes.__getitem__, range(bisect_left(self._codes, element), len(self._codes)))
+        first, around = bisect_left(self._codes, element), self._enclosing(element)[:LISTING_LEVELS]
+        after = map(self._codes.__getitem__, range(first, len(self._codes)))
         inside = takewhile(lambda code: self._scan.records[code, E.text_start] < end, after)
-        around = self._enclosing(element)[:LISTING_LEVELS]
         for code in (*inside, *(other for other in around if self._names[other] in (CODE, DIV, PRE))):
             if match := LANGUAGE.search(self._value(code)):
                 return match[1]
@@ -277,7 +275,10 @@ class _Writer:
         if self._is_formula(element, start):
             return ("$$", "$$") if element.flags & FLAG.display else ("$", "$")
         if element.name == CODE:
-            return _code_marks(self._text[start : element.end])
+            code = self._text[start : element.end]  # more backticks than it has side by side, a space next to its own
+            mark = "`" * (1 + max(map(len, re.findall(b"`+", code)), default=0))
+            space = " " if code.startswith(b"`") or code.endswith(b"`") else ""
+            return mark + space, space + mark
         if element.name in EMPHASIS:
             return EMPHASIS[element.name], EMPHASIS[element.name]
         if element.name == A and (address := "%20".join(self._value(element.number).split())):
@@ -285,18 +286,7 @@ class _Writer:
         return None
 
 
-def _code_marks(code: bytes) -> tuple[str, str]:
-    """Returns the marks around code in a line: more backticks than it has side by side, and a space next to its own."""
-    mark = "`" * (1 + max(map(len, re.findall(b"`+", code)), default=0))
-    space = " " if code.startswith(b"`") or code.endswith(b"`") else ""
-    return mark + space, space + mark
-
-
 def _tex(formula: str) -> str:
     """Returns a formula with the commands of its signs."""
     formula = STYLE.sub(r"\1", formula.replace("−", "-"))
     return SIGN.sub(lambda match: f"\\{SIGNS[match[1]]}" + " " * bool(match[2]), formula)
-
-
-def _line(prefix: str, line: str) -> str:
-    return prefix + line if line else prefix.rstrip()

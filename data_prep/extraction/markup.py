@@ -271,7 +271,6 @@ WINDOWS_1252 = (
 REFERENCE = re.compile("&(?:#[0-9Xx][0-9A-Fa-f]*;?|([0-9A-Za-z]+(?:;|(?![0-9A-Za-z=]))))")
 """A reference in an attribute: one without a semicolon is left alone before letters, digits and ``=``."""
 LAST_POINT = 0x10FFFF
-"""The last code point."""
 REPLACEMENT = 0xFFFD
 _REFERENCES = sorted(html5)
 _VALUES = [html5[name].encode() for name in _REFERENCES]
@@ -291,10 +290,8 @@ def attribute_text(value: str) -> str:
 def reference(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], out: int) -> tuple[int, int]:
     """Reads the reference whose ``&`` is at ``at``, and writes its characters to ``text`` at ``out``.
 
-    Returns the offset after it, and the number of bytes written.
-
-    Returns (at, 0) for an ampersand that begins no reference. Numbers of surrogates, of NUL and above the last code
-    point are U+FFFD.
+    Returns the offset after it, and the number of bytes written; (at, 0) for an ampersand that begins no reference.
+    Numbers of surrogates, of NUL and above the last code point are U+FFFD.
     """
     start = at + 1
     if start < page.size and page[start] == 0x23:  # #

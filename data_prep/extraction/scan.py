@@ -207,11 +207,9 @@ def cut_at_button(scan: Scan, is_end: bool) -> None:
 
 @kernel_in_place
 def line_break(scan: Scan) -> None:
-    """Notes a ``br`` that a reader sees; in ``pre`` it is a line feed."""
-    registers, top = scan.registers, scan.registers[R.depth] - 1
-    if scan.stack[top, S.is_silent]:
-        return
-    if scan.stack[top, S.is_pre]:
+    """Notes a ``br``; in ``pre`` it is a line feed."""
+    registers = scan.registers
+    if scan.stack[registers[R.depth] - 1, S.is_pre]:
         scan.text[registers[R.text]] = 0x0A
         registers[R.text] += 1
     else:

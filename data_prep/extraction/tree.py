@@ -225,7 +225,7 @@ def _tag(scan: Scan, tag: NDArray[np.int64]) -> int:
     pop_to(scan, tag[T.keep])
     if tag[T.cuts]:
         cut(scan)
-    if tag[T.breaks_line]:
+    if tag[T.breaks_line] and not scan.stack[registers[R.depth] - 1, S.is_silent]:
         line_break(scan)
     return _open(scan, tag) if tag[T.opens] else _without_content(scan, tag)
 
