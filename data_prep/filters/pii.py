@@ -74,20 +74,6 @@ NEARBY = 64
 """Characters before and after a number that are examined."""
 
 
-def email_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each e-mail address in ``text``."""
-    if not any(at in text for at in AT):
-        return
-    local_part, domain = email_patterns()
-    start = 0
-    for at in re.finditer(f"[{AT}]", text):
-        local = local_part.search(text, max(start, at.start() - LONGEST_LOCAL), at.end() + 1)
-        address = local and domain.match(text, at.end())
-        start = address.end() if address else at.end()
-        if local and address:
-            yield local.start(), start
-
-
 @functools.cache
 def email_patterns() -> "tuple[re.Pattern[str], re.Pattern[str]]":
     """Builds the expressions that match a local part with its ``@``, and the domain name after it.
@@ -107,6 +93,7 @@ def email_patterns() -> "tuple[re.Pattern[str], re.Pattern[str]]":
         labels.append(f"[{letters}][{letters}\\d\\-]{{0,62}}")
     after = f"(?![{NAME}{AT}]|-[{NAME}])"
     top_levels = (
+        f"(?i:xn-(?:-[a-z\\d]{{1,59}}){{1,3}}){after}",
         f"(?<![\u3002\uff61])(?!(?i:png|jpe?g|gif|webp|svg)(?![{NAME}]))[{LATIN}]{{2,24}}{after}",
         f"(?<=[\u3002\uff61])(?:com|net|org|edu|gov|info|[a-z]{{2}}){after}",
         f"(?![{CAPITALS}])[{spaced}]{{2,24}}(?![{spaced}\\d_{AT}])",
@@ -116,13 +103,6 @@ def email_patterns() -> "tuple[re.Pattern[str], re.Pattern[str]]":
     local, label, top_level = map("|".join, (locals_, labels, top_levels))
     domain = f"(?:{label})([{DOTS}])(?:(?:{label})\\1){{0,7}}(?:{top_level})"
     return re.compile(f"(?:{local})[{AT}]"), re.compile(domain)
-
-
-def plain_number(text: str) -> str:
-    """Returns ``text`` with the digits, letters, dots and colons of ASCII."""
-    return "".join(
-        "." if character in DOTS else str(decimal(character, "")) or normalize("NFKC", character) for character in text
-    )
 
 
 def _not_after(letters: str) -> str:
@@ -143,6 +123,9 @@ VERSION_BEFORE = re.compile(
     r"|[^\s\d](?<!addr)(?<!ip)(?<!host)(?<!src)(?<!dst)\s?(?:[=<>~!]=|~>)\s?\Z",
     re.IGNORECASE | re.MULTILINE,
 )
+COORDINATE = re.compile(rf"[{NAME}][:{WORD_HYPHENS}](?<!ip:)(?<!addr:)(?<!host:)(?<!server:)\Z", re.IGNORECASE)
+RANGE, PART = re.compile(rf"[{WORD_HYPHENS}]\d"), re.compile(f"[^{WORD_HYPHENS}]+")
+"""Before and after versions without spaces: ``core:2.9.10.8``, ``1.2.3.4-1.2.3.9``."""
 VERSION_AFTER = re.compile(
     r"\s?(?:versi|release|beta\b|alpha\b|rc\d|版|バージョン|버전|верси|เวอร์ชัน)|\) [\w-]+; urgency="
     r"|\.(?:tar|zip|exe|deb|rpm|jar|msi|dll|whl|gem|apk|t[gx]z)\b",
@@ -168,14 +151,15 @@ SMALL, SMALLEST = 100, 32
 """The parts of most versions, and those of sections, are below. Of random addresses one in 38, or in 3,700, is."""
 
 
-def is_numbering(text: str, start: int, end: int, parts: list[int]) -> bool:
-    """Whether the four numbers at ``start`` to ``end``, and what stands around them, are a version or a section."""
+def is_numbering(text: str, start: int, end: int, largest: int) -> bool:
+    """Whether four numbers, ``start`` to ``end`` in ``text``, are a version or a section, as what is around shows."""
     before, after = text[max(0, start - NEARBY) : start], text[end : end + 2 * NEARBY]
-    if VERSION_BEFORE.search(before) or VERSION_AFTER.match(after):
+    is_small = largest < SMALL
+    is_joined = is_small and (COORDINATE.search(before) or RANGE.match(after))
+    if is_joined or VERSION_BEFORE.search(before) or VERSION_AFTER.match(after):
         return True
     if "\n" not in before and start > NEARBY:
         return False
-    is_small = max(parts) < SMALL
     if HEADING.search(before):
         return is_small or before.endswith("[")
     line = LINE_START.search(before)
@@ -183,11 +167,12 @@ def is_numbering(text: str, start: int, end: int, parts: list[int]) -> bool:
         return False
     if any(line.groups()):
         return bool(DATED.match(after))
-    title = TITLE.match(after) if max(parts) < SMALLEST else None
+    title = TITLE.match(after) if largest < SMALLEST else None
     is_title = title is not None and not title[1][0].islower() and not title[1].rstrip().endswith(END_MARKS)
     return is_title or bool(DATED.match(after) or ALONE.match(after))
 
 
+URL = re.compile(r"://[^\s\"'<>,]*:\Z")
 MatchedRange = tuple[int, int]
 """Start and end of a match in the text."""
 
@@ -214,7 +199,16 @@ class Email(PiiKind):
     """Text that replaces a match."""
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
-        return email_addresses(text)
+        start = 0
+        for at in re.finditer(f"[{AT}]", text):
+            local_part, domain = email_patterns()
+            cut = start + 1 if start and text[start] == "/" and text[start - 1] not in AT else 0  # after an address
+            piece = text[cut : at.end() + 1] if cut else text
+            local = local_part.search(piece, max(0, start - cut, at.start() - cut - LONGEST_LOCAL), at.end() + 1 - cut)
+            address = local and domain.match(text, at.end())
+            start = address.end() if address else at.end()
+            if local and address:
+                yield cut + local.start(), start
 
 
 @settings
@@ -230,19 +224,23 @@ class IpAddress(PiiKind):
     replacement: AnyText = "<ip address>"
     """Text that replaces a match."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
-        rf"\d(?<![{NAME}/]\d)(?:(?<=[Ii][Pp]:\d)|(?<![{NAME}:/][.\uff0e:{WORD_HYPHENS}]\d))"
-        rf"(?:\d{{0,2}}([{DOTS}])\d{{1,3}}\1\d{{1,3}}\1\d{{1,3}}(?![{NAME}]|[{WORD_HYPHENS}](?![^\W{NAME}])|(?:\.|\1)\d)"
-        rf"|(?<=[23\uff12\uff13])[{HEX}]{{3}}([:\uff1a])(?:[{HEX}]|\2){{1,34}}(?![{NAME}]|\2))"
+        rf"\d(?<![{NAME}]\d)(?<![^/]/\d)(?<![{NAME}:/][.\uff0e{WORD_HYPHENS}]\d)(?:\d{{0,2}}([{DOTS}])\d{{1,3}}"
+        rf"(?:\1\d{{1,3}}){{2}}(?:[{WORD_HYPHENS}]\d{{1,3}}(?:\1\d{{1,3}}){{3}})?"
+        rf"(?![{NAME}]|[{WORD_HYPHENS}](?![^\W{NAME}])|(?:\.|\1)\d)"
+        rf"|(?<=[23\uff12\uff13])(?<![{NAME}:/]:.)[{HEX}]{{3}}([:\uff1a])(?:[{HEX}]|\2){{0,33}}(?:[{HEX}]|\2\2)"
+        rf"(?![{NAME}]|\2(?:[{NAME}]|\2)))"
     )
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
         last_version = None
-        for address in self._address.finditer(text):
+        for address in (part for both in self._address.finditer(text) for part in PART.finditer(text, *both.span())):
             start, end = address.span()
-            plain = plain_number(address.group())
+            plain = "".join(
+                "." if mark in DOTS else str(decimal(mark, "")) or normalize("NFKC", mark) for mark in address[0]
+            )
             if is_public_address(plain):
                 follows = last_version is not None and JOINED.fullmatch(text, last_version, start)
-                if address[1] and (follows or is_numbering(text, start, end, [int(part) for part in plain.split(".")])):
+                if "." in plain and (follows or is_numbering(text, start, end, max(map(int, plain.split("."))))):
                     last_version = end
                 else:
                     yield start, end
@@ -263,14 +261,16 @@ class CardNumber(PiiKind):
         rf"(?:[{mark}]\d{{4}}){{3}}([{mark}]\d{{1,3}})?|[{mark}]\d{{6}}[{mark}]\d{{4,5}}" for mark in (SPACES, HYPHENS)
     )
     _digits: ClassVar["re.Pattern[str]"] = re.compile(
-        rf"\d(?<![017-9])(?!(?<=2)[01])(?<![{NAME}/=+]\d)(?<![{NAME}:/][.,:\uff0e\uff0c{WORD_HYPHENS}]\d)"
-        rf"(?:\d{{12,18}}|\d{{3}}(?:{_groups}))"
-        rf"(?![{NAME}=/]|[{WORD_HYPHENS}](?![^\W{NAME}])|[.,\uff0e\uff0c]\d)"
+        rf"\d(?<![017-9])(?!(?<=2)[01])(?<![{NAME}/=+]\d)(?<![{NAME}:/][.\uff0e{WORD_HYPHENS}]\d)"
+        rf"(?<!(?<!\d{{3}})\d[,\uff0c]\d)(?:\d{{12,18}}|\d{{3}}(?:{_groups}))"
+        rf"(?![{NAME}=/]|[{WORD_HYPHENS}](?![^\W{NAME}])|[.\uff0e]\d|[,\uff0c]\d{{1,2}}(?![\d/,]))"
     )
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
         for number in self._digits.finditer(text):
             start, end = number.span()
+            if URL.search(text, max(0, start - NEARBY), start):
+                continue
             last_space = number.start(1)  # after it may stand another number of the sentence
             for stop in (end, last_space) if last_space >= 0 else (end,):
                 if is_card(re.sub(r"\D", "", text[start:stop])):
@@ -295,7 +295,8 @@ class PhoneNumber(PiiKind):
     """ISO 3166-1 codes of the countries whose national numbers are recognized; empty: only numbers with ``+``."""
     _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:(?:[^\w\n]|\u30fc){0,4}\d){6}")
     _other: ClassVar["re.Pattern[str]"] = re.compile(
-        rf"(?:(?<![{NAME}])IS[BS]N(?![^\W\d])\W*(?:1[03]\b\W*)?|[{NAME}][-=_&?]|/[!-~]*)\Z", re.IGNORECASE
+        rf"(?i:(?<![{NAME}])IS[BS]N(?![^\W\d])\W*(?:1[03]\b\W*)?|[{NAME}][-=_&?]|(?:/|\w\.\w[!-~]*)/[!-~]*|/[!-9;-~]+"
+        r"|(?<!\d{4})/)\Z"
     )
 
     def __post_init__(self) -> None:
@@ -313,11 +314,9 @@ class PhoneNumber(PiiKind):
 
     def _in_line(self, line: str, offset: int) -> Iterator[MatchedRange]:
         """Yields the matches of a line that begins at ``offset`` in the text."""
-        searches: list[tuple[str | None, int]] = [
-            (region, phonenumbers.Leniency.STRICT_GROUPING) for region in self.regions
-        ]
-        if "+" in line:
-            searches.append((None, phonenumbers.Leniency.VALID))
+        strict, valid = phonenumbers.Leniency.STRICT_GROUPING, phonenumbers.Leniency.VALID
+        searches: list[tuple[str | None, int]] = [(region, strict) for region in self.regions]
+        searches += [(None, valid)] * ("+" in line)
         candidates = {
             (match.start, match.end)
             for region, leniency in searches
@@ -343,8 +342,8 @@ class MaskPii(Filter):
     """Replaces the matches of ``kinds`` and counts them in ``metadata["masked_pii"]``. URLs in metadata are kept."""
 
     type: Literal["pii"] = "pii"
-    revision: ClassVar[int] = 1
-    """In revision 0, addresses and numbers that touch letters of other scripts were missed or swallowed their words."""
+    revision: ClassVar[int] = 2
+    """In revision 1, what follows a colon, a comma or an address was missed; in revision 0, what touches letters."""
     kinds: tuple[AnyPiiKind, ...] = (Email(), IpAddress(), CardNumber(), PhoneNumber())
     """Kinds of information to mask, in this order."""
 
