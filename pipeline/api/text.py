@@ -1,6 +1,5 @@
 """The text of a page of HTML, as the stage ``texts`` reads it."""
 
-import dataclasses
 from typing import Any
 
 from datatrove.data import Document
@@ -10,16 +9,7 @@ from headrace.data_prep.sources.html import HtmlExtraction, text_of, text_of_byt
 from headrace.data_prep.sources.page_bytes import sanitize
 from headrace.pipeline.api.verdict import Verdict, verdict_on
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode_within, settings
-
-
-@settings
-class _Page(HtmlExtraction):
-    """Settings of the text of one page."""
-
-    charset: str | None = None
-    xhtml: bool = False
-    markdown: bool = False
+from headrace.pipeline.core.settings import decode_within
 
 
 def text(html: str | bytes, **options: Any) -> str:
@@ -34,16 +24,22 @@ def text(html: str | bytes, **options: Any) -> str:
     return page(html, **options).text
 
 
-def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, **options: Any) -> Verdict:
+def page(
+    html: str | bytes, *, charset: str | None = None, xhtml: bool = False, markdown: bool = False, **options: Any
+) -> Verdict:
     """Returns the text of a page of HTML with the facts that it states, or the reason why it has none.
 
     ``options`` are those of ``text``. ``metadata["page"]`` holds the facts: ``title``, ``language``, ``canonical``,
     ``licence``, dates, directives for robots. The rule of an unreadable page is ``no_text``, ``binary``, ``not_html``,
     ``undecodable``, ``too_nested`` or ``too_many_blocks``.
     """
-    given = decode_within(_Page, {"charset": charset, "xhtml": xhtml, **options}, "text")
-    extraction = dataclasses.replace(given, text_form="markdown") if given.markdown else given
-    if extraction.text_form == "lines" and (given.emphasis or given.links):
+    for name, flag in (("xhtml", xhtml), ("markdown", markdown)):
+        if not isinstance(flag, bool):
+            raise ConfigError(f"text.{name}", f"must be true or false (got {flag!r})", "give True or False")
+    if charset is not None and not isinstance(charset, str):
+        raise ConfigError("text.charset", f"must be a text (got {charset!r})", "give the name of an encoding")
+    extraction = decode_within(HtmlExtraction, options | ({"text_form": "markdown"} if markdown else {}), "text")
+    if extraction.text_form == "lines" and (extraction.emphasis or extraction.links):
         raise ConfigError("text", "plain text has neither emphasis nor links", "give markdown=True, too")
     extraction.require_extractor()
     if isinstance(html, str):

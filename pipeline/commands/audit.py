@@ -9,12 +9,10 @@ headrace audit small                                            precision and re
 
 A page is good if it should be in the corpus. The sheet has the rule only with --show-rule, so that it sways no
 judgement. Sheet, marks and results lie in the run's folder, in audit/. Another number or seed draws another sheet while
-no page is marked. Two people with names of their own (--marker) may mark the same sheet. The next report of the run has
-the results.
+no page is marked. Several people may take in their marks: the last mark of a page counts. The next report of the run
+has the results.
 """
 
-import getpass
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,50 +24,39 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, Seed, value_of
+from headrace.pipeline.documents.audit_estimates import COLUMNS
 from headrace.pipeline.documents.audit_sheet import MARKS, add_marks, read_marks, saved_marks, sheet_of, update_results
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.run.saved_run import NAME
 
 
 @command
 @click.option("--number", metavar="NUMBER", default="", help="Pages of each rule, and of kept ones; 20 without it.")
 @click.option("--seed", metavar="SEED", default="", help="The seed of the draw; 0 without it.")
-@click.option("--marker", metavar="NAME", default="", help="Whose marks these are; your user name without it.")
 @click.option("--show-rule", is_flag=True, help="Write the rule of each page to the sheet, too.")
 @click.option("--sheet", metavar="FILE", type=NewFile(), help="Write a line of JSON for each page, to fill in.")
 @click.option("--marks", metavar="FILE", default="", help="Take in the marks of FILE.")
 @run_argument
 def audit(
-    overrides: Sequence[str],
-    run: str,
-    number: str,
-    seed: str,
-    marker: str,
-    show_rule: bool,
-    sheet: Path | None,
-    marks: str,
+    overrides: Sequence[str], run: str, number: str, seed: str, show_rule: bool, sheet: Path | None, marks: str
 ) -> None:
     """Estimates precision and recall of a run's rules from a sample of its pages that you mark."""
-    audited, name = run_of(overrides, run), marker or re.sub(r"[^\w.-]", "_", getpass.getuser(), flags=re.ASCII)
+    audited = run_of(overrides, run)
     folder = audited.run_json.parent
-    if not NAME.fullmatch(name):
-        raise ConfigError("--marker", f"{name!r} is not a name", "use letters, digits, '_', '.' and '-'")
     if sheet is not None and sheet.exists() and str(sheet) != marks:
         raise ConfigError("--sheet", f"{str(sheet)!r} exists", f"take its marks in by --marks {sheet}, or name another")
     wanted = int(value_of(Positive, number, "--number")) if number else None
     drawn = sheet_of(audited, wanted, int(value_of(Seed, seed, "--seed")) if seed else None)
     if marks:
         taken = read_marks(Path(marks), drawn)
-        add_marks(folder, drawn, name, taken)
-        print(f"{len(taken):,} marks by {name}")
+        add_marks(folder, drawn, taken)
+        print(f"{len(taken):,} marks")
     if sheet is not None:
-        write_file(sheet, "".join(drawn.lines(saved_marks(folder, drawn).get(name, {}), show_rule)))
-        whose = ["--marker", marker] if marker else []
-        later = shlex.join(["headrace", "audit", run or drawn.run, "--marks", str(sheet), *whose, *overrides])
+        write_file(sheet, "".join(drawn.lines(saved_marks(folder, drawn), show_rule)))
+        later = shlex.join(["headrace", "audit", run or drawn.run, "--marks", str(sheet), *overrides])
         print(f"written: {sheet} ({len(drawn.pages):,} pages)")
         print(f'next:    write {", ".join(MARKS)} as "mark", then {later}')
-    results = update_results(folder, drawn)
-    for by, rows in results.tables:
-        print(f"marked by {by}:")
-        show_lines(results.columns, rows)
-    print(*(results.notes if results.tables else [f"no page of {len(drawn.pages):,} is marked"]), sep="\n")
+    if (results := update_results(folder, drawn)) is None:
+        print(f"no page of {len(drawn.pages):,} is marked")
+    else:
+        show_lines(COLUMNS, results.rows)
+        print(results.note)

@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from headrace.data_prep.clean import Clean
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -71,18 +72,13 @@ class MarkedStratum:
 
 @dataclasses.dataclass(frozen=True)
 class AuditResults:
-    """The results of an audit by each marker, as they are shown."""
+    """The results of an audit, as they are shown."""
 
     sample: str
     """The key of the sample that was marked."""
-    tables: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
-    """The marker and the rows of each table, under ``columns``."""
-    notes: tuple[str, ...]
-    """The meaning of the tables."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        return COLUMNS
+    rows: tuple[tuple[str, ...], ...]
+    """The rows under COLUMNS."""
+    note: ClassVar[str] = NOTE
 
 
 def saved_results(run_folder: Path) -> AuditResults | None:
@@ -104,12 +100,6 @@ def described_audit(run_folder: Path) -> dict[str, str]:
     """Returns what a report's description has of the audit in a run's folder; nothing before a page was marked."""
     path = run_folder / RESULTS
     return {"audit": digest_of_json(read_sealed(path))} if path.is_file() else {}
-
-
-def results_of(key: str, strata: Sequence[Stratum], marks: Mapping[str, Marks]) -> AuditResults:
-    """Returns the results of the sheet ``key`` by the ``marks`` of each marker."""
-    tables = tuple((marker, tuple(rows(strata, of_marker))) for marker, of_marker in marks.items())
-    return AuditResults(key, tables, (NOTE,))
 
 
 def rows(strata: Sequence[Stratum], marks: Marks) -> Iterator[tuple[str, ...]]:

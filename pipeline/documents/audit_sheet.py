@@ -4,7 +4,7 @@
     the last of them ────── documents/ ────────> the stratum of kept     ┴─ lowest hashes of seed and id ──> pages
 
     <root>/runs/<id>/audit/sheet.json            the sheet; its key names exactly these pages
-                           marks-ann.json        {"sheet": key, "marker": "ann", "marks": {"pages.jsonl:2": "bad", …}}
+                           marks.json            {"sheet": key, "marks": {"pages.jsonl:2": "bad", …}}
                            results.json          what follows from the marks (audit_estimates.py)
 
     sheet ── lines ──> {"sheet": key, "id": "pages.jsonl:2", "mark": "", "text": …}      any editor fills in the marks
@@ -35,7 +35,7 @@ from headrace.pipeline.core.json_files import read_json, read_sealed, write_json
 from headrace.pipeline.core.settings import digest_of_json, plain
 from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.core.text_files import read_lines
-from headrace.pipeline.documents.audit_estimates import KEPT_RULE, RESULTS, AuditResults, Stratum, results_of
+from headrace.pipeline.documents.audit_estimates import KEPT_RULE, RESULTS, AuditResults, Stratum, rows
 from headrace.pipeline.documents.document_choice import at_random, by_hash, lowest
 from headrace.pipeline.documents.lookup import cleaning_of, texts_stage, whole
 from headrace.pipeline.documents.stored_documents import KINDS, document_named, located, rule_of
@@ -45,7 +45,7 @@ from headrace.pipeline.run.planner import Run
 FOLDER = "audit"
 """The folder of an audit in that of its run."""
 SHEET = f"{FOLDER}/sheet.json"
-PREFIX = "marks-"
+MARKED = f"{FOLDER}/marks.json"
 MARKS = ("good", "bad", "unsure")
 BEGINNING, END = 4_000, 2_000
 """The characters that are shown of the beginning and of the end of a long text."""
@@ -110,10 +110,10 @@ def sheet_of(run: Run, number: int | None = None, seed: int | None = None) -> Au
         seed = before.seed if before else SEED
     if before and (before.number, before.seed, before.addresses) == (number, seed, addresses):
         return before
-    if before and (marked := saved_marks(folder, before)):
+    if before and saved_marks(folder, before):
         stages = ", ".join(stage for stage in STORING if stage in before.addresses)
         how = f"{before.number} pages of each rule, seed {before.seed}, of {stages}"
-        problem = f"was drawn otherwise ({how}) and is marked by {', '.join(marked)}"
+        problem = f"was drawn otherwise ({how}) and is marked"
         remedy = f"leave the options out to go on with it, or move {path.parent} away"
         raise ConfigError("sheet", problem, remedy)
     drawn = drawn_sheet(run, number, seed)
@@ -194,26 +194,23 @@ def excerpt_of(text: str) -> str:
     return text if left_out <= 0 else f"{text[:BEGINNING]}\n\n[… {left_out:,} characters …]\n\n{text[-END:]}"
 
 
-def saved_marks(run_folder: Path, sheet: AuditSheet) -> dict[str, dict[str, str]]:
-    """Returns the marks of each marker in the folder of a run, ``run_folder``: marker → id → mark.
+def saved_marks(run_folder: Path, sheet: AuditSheet) -> dict[str, str]:
+    """Returns the marks in the folder of a run, ``run_folder``: id → mark.
 
     Raises:
         ConfigError: when a file has marks of another sheet, or other marks than ours.
     """
-    by_marker = {}
-    for path in sorted((run_folder / FOLDER).glob(f"{PREFIX}*.json")):
-        saved = read_json(path)
-        entries = ((str(path), saved["sheet"], *entry) for entry in saved["marks"].items())
-        by_marker[path.stem.removeprefix(PREFIX)] = _checked(entries, sheet)
-    return {marker: marks for marker, marks in by_marker.items() if marks}
+    if not (path := run_folder / MARKED).is_file():
+        return {}
+    saved = read_json(path)
+    return _checked(((str(path), saved["sheet"], *entry) for entry in saved["marks"].items()), sheet)
 
 
-def add_marks(run_folder: Path, sheet: AuditSheet, marker: str, marks: Mapping[str, str]) -> None:
-    """Adds ``marks`` to those of ``marker``, atomically: a kill leaves the marks before or after, never a part."""
-    path = run_folder / FOLDER / f"{PREFIX}{marker}.json"
-    before = saved_marks(run_folder, sheet).get(marker, {})
-    remove_unfinished(path)
-    write_json(path, {"sheet": sheet.key, "marker": marker, "marks": before | dict(marks)})
+def add_marks(run_folder: Path, sheet: AuditSheet, marks: Mapping[str, str]) -> None:
+    """Adds ``marks`` to those of the run, atomically: a kill leaves the marks before or after, never a part."""
+    before = saved_marks(run_folder, sheet)
+    remove_unfinished(run_folder / MARKED)
+    write_json(run_folder / MARKED, {"sheet": sheet.key, "marks": before | dict(marks)})
 
 
 def read_marks(path: Path, sheet: AuditSheet) -> dict[str, str]:
@@ -260,10 +257,11 @@ def _checked(entries: Iterable[MarkEntry], sheet: AuditSheet) -> dict[str, str]:
     return marks
 
 
-def update_results(run_folder: Path, sheet: AuditSheet) -> AuditResults:
-    """Computes the results from all marks of the run with the folder ``run_folder``, writes and returns them."""
-    results = results_of(sheet.key, sheet.strata, saved_marks(run_folder, sheet))
-    if results.tables:
-        remove_unfinished(run_folder / RESULTS)
-        write_sealed(run_folder / RESULTS, plain(results))
+def update_results(run_folder: Path, sheet: AuditSheet) -> AuditResults | None:
+    """Computes the results from the marks in the folder of a run, writes and returns them; None without a mark."""
+    if not (marks := saved_marks(run_folder, sheet)):
+        return None
+    results = AuditResults(sheet.key, tuple(rows(sheet.strata, marks)))
+    remove_unfinished(run_folder / RESULTS)
+    write_sealed(run_folder / RESULTS, plain(results))
     return results

@@ -13,7 +13,7 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.explanations import explained
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.documents.audit_estimates import AuditResults
+from headrace.pipeline.documents.audit_estimates import COLUMNS
 from headrace.pipeline.report.about import About, settings_of
 from headrace.pipeline.report.cleaning_section import (
     classifier_section,
@@ -61,7 +61,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "kept": kept_section(inputs),
         "duplicates": duplicates_section(inputs),
         "removed_duplicates": dropping.get("unique"),
-        "audit": _audit(about.audit),
+        "audit": PageTable(COLUMNS, about.audit.rows, labels=2) if about.audit else None,
         "document_columns": columns_section(inputs),
         "selection": selection_section(inputs),
         "tokens": tokens_section(inputs),
@@ -71,13 +71,6 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "stages": [settings_of(name, artifact) for name, artifact in inputs.items()],
         "explained": lambda rule: explained(rule, cleaning.filters),
     }
-
-
-def _audit(audit: AuditResults | None) -> list[tuple[str, PageTable]]:
-    """Returns the marker and the table of each marker of an audit."""
-    if audit is None:
-        return []
-    return [(marker, PageTable(audit.columns, rows, labels=2)) for marker, rows in audit.tables]
 
 
 def _title(inputs: Inputs, metrics: Metrics, table: ScoreTable | None) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """``headrace audit``: sheets, marks that were filled in, results, refusals, the report."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -30,8 +29,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def corpus(finished: Corpus) -> Corpus:
     """The same without a sheet, and without marks."""
     shutil.rmtree(folder_of(finished) / "audit", ignore_errors=True)
-    for sheet in finished.folder.glob("filled-*.jsonl"):
-        sheet.unlink()
+    (finished.folder / "filled.jsonl").unlink(missing_ok=True)
     return finished
 
 
@@ -42,15 +40,15 @@ def audit(corpus: Corpus, *arguments: str) -> str:
     return result.stdout
 
 
-def marked(corpus: Corpus, letters: str, marker: str = "ann") -> str:
+def marked(corpus: Corpus, letters: str) -> str:
     """What the command prints when the first pages of a sheet are marked with these ``letters``."""
-    sheet = Path(corpus.folder, f"filled-{marker}.jsonl")
-    audit(corpus, *DRAW, "--marker", marker, "--sheet", str(sheet))
+    sheet = Path(corpus.folder, "filled.jsonl")
+    audit(corpus, *DRAW, "--sheet", str(sheet))
     lines = [json.loads(line) for line in sheet.read_text().splitlines()]
     for line, letter in zip(lines, letters, strict=False):
         line["mark"] = WORDS[letter]
     sheet.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return audit(corpus, "--marks", str(sheet), "--marker", marker)
+    return audit(corpus, "--marks", str(sheet))
 
 
 def refusal(corpus: Corpus, *arguments: str) -> str:
@@ -88,13 +86,7 @@ def test_marks_give_precision_and_recall(corpus: Corpus) -> None:
     assert rows["near_duplicate"][7] == "–"
     assert rows["kept"][:7] == ["unique", "kept", "20", "2", "1", "0", rows["kept"][6]]
     assert rows["kept"][6].startswith("66.7 % [")
-    assert audit(corpus) == printed[printed.index("marked by") :]
-
-
-def test_two_markers_have_tables_of_their_own(corpus: Corpus) -> None:
-    marked(corpus, "gbgb")
-    printed = marked(corpus, "gbbb", "bob")
-    assert re.findall(r"^marked by (\w+):$", printed, re.MULTILINE) == ["ann", "bob"]
+    assert audit(corpus) == printed.partition(" marks\n")[2]
 
 
 def test_unsure_pages_are_counted_and_are_in_no_estimate(corpus: Corpus) -> None:
@@ -117,14 +109,14 @@ def test_any_editor_fills_in_the_lines(corpus: Corpus, tmp_path: Path) -> None:
     for entry in entries[:4]:
         entry["mark"] = "good"
     lines.write_text("".join(json.dumps(entry) + "\n\n" for entry in entries))
-    assert audit(corpus, "--marks", str(lines), "--marker", "eve").startswith("4 marks by eve\n")
-    assert saved_marks(folder_of(corpus), sheet_of(corpus)) == {"eve": {entry["id"]: "good" for entry in entries[:4]}}
+    assert audit(corpus, "--marks", str(lines)).startswith("4 marks\n")
+    assert saved_marks(folder_of(corpus), sheet_of(corpus)) == {entry["id"]: "good" for entry in entries[:4]}
 
 
 def test_a_sheet_is_written_over_only_with_its_marks(corpus: Corpus, tmp_path: Path) -> None:
     lines = tmp_path / "my sheet.jsonl"
-    command = f"headrace audit small --marks '{lines}' --marker eve root={corpus.folder}/runs"
-    written = audit(corpus, *DRAW, "--marker", "eve", "--sheet", str(lines))
+    command = f"headrace audit small --marks '{lines}' root={corpus.folder}/runs"
+    written = audit(corpus, *DRAW, "--sheet", str(lines))
     assert written.splitlines()[:2] == [
         f"written: {lines} (7 pages)",
         f'next:    write good, bad, unsure as "mark", then {command}',
@@ -135,7 +127,7 @@ def test_a_sheet_is_written_over_only_with_its_marks(corpus: Corpus, tmp_path: P
     assert problem in refusal(corpus, "--number", "2", "--sheet", str(lines))
     assert (lines.read_text(), sheet_of(corpus)) == (filled, before)
     again = ("--marks", str(lines), "--sheet", str(lines))
-    assert "2 marks by eve" in audit(corpus, *again, "--marker", "eve")
+    assert "2 marks" in audit(corpus, *again)
     assert lines.read_text().count('"mark": "bad"') == 2
 
 
@@ -160,11 +152,10 @@ def test_marks_of_other_pages_are_refused(
     assert saved_marks(folder_of(corpus), sheet_of(corpus)) == {}
 
 
-def test_a_missing_file_and_a_bad_name_are_refused(corpus: Corpus) -> None:
+def test_a_missing_file_and_a_bad_number_are_refused(corpus: Corpus) -> None:
     assert "none.json: cannot be read (No such file or directory); name a file" in refusal(
         corpus, "--marks", "none.json"
     )
-    assert "--marker: 'a/b' is not a name; use letters" in refusal(corpus, "--marker", "a/b")
     assert "--number: must be at least 1" in refusal(corpus, "--number", "0")
 
 
@@ -177,7 +168,7 @@ def test_a_marked_sheet_is_not_drawn_again(corpus: Corpus) -> None:
     assert sheet_of(corpus).seed == 9
     message = refusal(corpus, "--seed", "1")
     how = "3 pages of each rule, seed 9, of texts, clean, unique"
-    assert f"sheet: was drawn otherwise ({how}) and is marked by ann; leave the options out to go on with it" in message
+    assert f"sheet: was drawn otherwise ({how}) and is marked; leave the options out to go on with it" in message
 
 
 def test_the_report_shows_an_audit_and_none_without_marks(corpus: Corpus) -> None:
@@ -188,11 +179,9 @@ def test_the_report_shows_an_audit_and_none_without_marks(corpus: Corpus) -> Non
     assert headrace_here("run", *corpus.overrides, "name=small").returncode == 0
     [later] = set(reports.glob("*/report.html")) - {page}
     section = later.read_text().partition('<section id="audit">')[2].partition("</section>")[0]
-    assert "Marked by ann" in section
     assert '<a href="#audit">Audit</a>' in later.read_text()
     results = saved_results(folder_of(corpus))
     assert results is not None
-    for _, rows in results.tables:
-        assert all(f"<td>{row[1]}</td>" in section for row in rows)
+    assert all(f"<td>{row[1]}</td>" in section for row in results.rows)
     assert headrace_here("run", *corpus.overrides, "name=small").returncode == 0
     assert len(list(reports.glob("*/report.html"))) == 2
