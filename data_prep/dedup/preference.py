@@ -15,13 +15,12 @@ highest           the upper 24 bits of the score as an ordered float32 (IEEE 754
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
-from headrace.data_prep.filters.urls import date_of
+from headrace.data_prep.filters.urls import date_of, host_of, url_of
 from headrace.data_prep.sources.fields import value_at
 from headrace.pipeline.core.settings import TextList, settings
 
@@ -48,8 +47,8 @@ class Preference:
 
     @property
     def revision(self) -> int:
-        """In revision 0, only dates of ISO 8601 were read, and all as UTC."""
-        return int(MISSING.get(self.keep) == "undated")
+        """In revision 0, dates were of ISO 8601 alone and in UTC, and hosts of URLs without scheme were unknown."""
+        return int(MISSING.get(self.keep) == "undated" or bool(self.preferred))
 
     @property
     def reads_documents(self) -> bool:
@@ -68,7 +67,7 @@ class Preference:
 
     def _place(self, document: Document) -> int:
         """Returns the index of the first entry of ``preferred`` that the document is of; their number for none."""
-        host = host_of(str(document.metadata.get("url") or ""))
+        host = host_of(url_of(document))
         places = (number for number, entry in enumerate(self.preferred) if is_of(document.id, host, entry))
         return next(places, len(self.preferred))
 
@@ -85,14 +84,6 @@ class Preference:
         if hours is None:
             return LAST
         return hours if self.keep == "oldest" else LAST - 1 - hours
-
-
-def host_of(url: str) -> str:
-    """Returns the host of ``url`` in lower case; empty where it has none."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def is_of(identity: str, host: str, entry: str) -> bool:

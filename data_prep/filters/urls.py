@@ -73,8 +73,8 @@ def date_of(text: str) -> datetime | None:
             minute -= 60 * int(zone) + int(zone[0] + zone_minutes)
             time = timedelta(hours=hour, minutes=minute, seconds=second, microseconds=int(fraction.ljust(6, "0")))
             return datetime(year, month or 1, day or 1, tzinfo=timezone.utc) + time
-        moment = parsedate_to_datetime(text) if ":" in text else None
-        return moment and (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+        moment = parsedate_to_datetime(text)
+        return moment.replace(tzinfo=moment.tzinfo or timezone.utc).astimezone(timezone.utc)
     except (ValueError, OverflowError):  # the 30th of February, say
         return None
 

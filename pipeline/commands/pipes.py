@@ -48,8 +48,7 @@ def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None
     """Prints the main text of the page of HTML on standard input, or of the pages in FILES."""
     for file in map(Path, files or [str(STANDARD_INPUT)]):
         with opened(file) as stream:
-            is_xhtml = bare_name(file.name).endswith(".xhtml")
-            verdict = headrace.page(stream.read(), markdown=markdown, xhtml=is_xhtml)
+            verdict = headrace.page(stream.read(), markdown=markdown, xhtml=bare_name(file.name).endswith(".xhtml"))
         if verdict:
             print(verdict.text)
         else:
@@ -90,8 +89,7 @@ def unique(overrides: Sequence[str], threshold: float, field: str, dropped: Path
             if link := links.get(number):
                 kept, document = held[link.kept]
                 kind = "exact" if row[field] == kept[field] else "near"
-                value = f"line {document.id} jaccard={link.similarity:.4f}"
-                yield row, Verdict("", f"{kind}_duplicate", value)
+                yield row, Verdict("", f"{kind}_duplicate", f"line {document.id} jaccard={link.similarity:.4f}")
             else:
                 yield row, Verdict("")
 

@@ -126,11 +126,7 @@ def _stored(path: Path) -> contextlib.AbstractContextManager[io.BufferedReader]:
 
 
 def standard(stream: TextIO | None, name: str) -> Any:
-    """Returns the bytes of standard input or output.
-
-    Raises:
-        ArtifactError: when it is closed, as after ``<&-`` in a shell.
-    """
+    """Returns the bytes of a standard stream, which an ArtifactError names if it is closed, as after ``<&-``."""
     if stream is None:
         raise ArtifactError(name, "is closed", "name a file for it, or a pipe")
     return stream.buffer
