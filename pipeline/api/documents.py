@@ -16,7 +16,7 @@ from markupsafe import escape
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.explanations import Explanation, explained
-from headrace.pipeline.api.tables import Table, TableRow, data_frame
+from headrace.pipeline.api.tables import Table, TableRow
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.documents.document_path import of_record, path, records_named
@@ -37,7 +37,6 @@ from headrace.pipeline.report.funnel import dropped
 from headrace.pipeline.run.planned_stage import PlannedStage
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
 COLUMNS = ("id", "url", "kept", "split", "rule", "value", "threshold", "reason", "text")
@@ -128,14 +127,6 @@ class Documents:
     def head(self, rows: int = SHOWN) -> Table:
         """Returns the first ``rows`` documents."""
         return Table(self.columns, itertools.islice(self, rows))
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Reads all documents into a data frame of pandas; ``batches`` reads larger data part by part.
-
-        Raises:
-            ConfigError: when pandas is not installed.
-        """
-        return data_frame(self, self.columns)
 
     def to_arrow(self) -> "pyarrow.Table":
         """Reads all documents into a table of pyarrow."""

@@ -1,7 +1,6 @@
-"""Tables of the Python API: lists of records, which become data frames of pandas or tables of pyarrow.
+"""Tables of the Python API: lists of records, of which ``pandas.DataFrame`` makes data frames.
 
-[{"step": 50, "loss": 3.41}, …] ── to_pandas() ──> pandas.DataFrame
-                                └─ to_arrow() ───> pyarrow.Table
+[{"step": 50, "loss": 3.41}, …] ── to_arrow() ──> pyarrow.Table
 """
 
 import io
@@ -13,13 +12,11 @@ import rich.table
 from markupsafe import escape
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.extras import require
 from headrace.pipeline.output.terminal import WIDE, terminal
 from headrace.pipeline.papers.table_files import arrow_table
 from headrace.pipeline.report.formatting import visible
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
 TableRow = dict[str, Any]
@@ -47,14 +44,6 @@ class Table(list[TableRow]):
             raise ConfigError("column", f"there is no column {name!r}", suggestion(name, self.columns))
         return [row[name] for row in self]
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Returns a data frame of pandas, with the columns in their order.
-
-        Raises:
-            ConfigError: when pandas is not installed.
-        """
-        return data_frame(self, self.columns)
-
     def to_arrow(self) -> "pyarrow.Table":
         """Returns a table of pyarrow. Values of one column that have no common type become JSON text."""
         return arrow_table(self, self.columns)
@@ -77,18 +66,6 @@ class Table(list[TableRow]):
         body = "".join(f"<tr>{cells}</tr>" for cells in rows)
         more = f"<p>… {len(self):,} rows</p>" * (len(self) > SHOWN_ROWS)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def data_frame(rows: Iterable[TableRow], columns: Sequence[str]) -> "pandas.DataFrame":
-    """Returns ``rows`` as a data frame of pandas.
-
-    Raises:
-        ConfigError: when pandas is not installed.
-    """
-    require("to_pandas", "pandas", otherwise="use to_arrow() or the records, which need no pandas")
-    import pandas
-
-    return pandas.DataFrame(list(rows), columns=list(columns))
 
 
 def _cell(value: Any) -> str:

@@ -28,7 +28,6 @@ EXTRAS = {
     "wandb": "wandb",
     "s3fs": "cloud",
     "gcsfs": "cloud",
-    "pandas": "notebook",
     **dict.fromkeys(("lm_eval", "datasets"), "evaluation"),
     "trafilatura": "extractors",
     "lightgbm": "extractor-training",

@@ -4,7 +4,7 @@
     verdict = headrace.Cleaner("c4")(text)
 
     run = headrace.open_run("small")
-    run.funnel(), run.metrics().to_pandas(), run.document("pages.jsonl:2")
+    run.funnel(), pandas.DataFrame(run.metrics()), run.document("pages.jsonl:2")
     run = headrace.launch({"experiment": "demo", "training.steps": 400})
 
 Everything is loaded when it is first used; what is given wrong is a ConfigError. docs/pieces.md and docs/python.md

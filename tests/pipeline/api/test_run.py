@@ -228,15 +228,3 @@ def test_tables_become_arrow_tables_and_json(pages: headrace.Run) -> None:
     assert table.num_rows == len(pages.documents(kept=False))
     assert pages.funnel().to_arrow().schema.names == list(pages.funnel().columns)
     assert "c4_lines.sentences" in str(pages.funnel())
-
-
-def test_without_pandas(pages: headrace.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    for table in (pages.funnel(), pages.documents(), pages.stages):
-        with pytest.raises(headrace.ConfigError) as caught:
-            table.to_pandas()
-        assert str(caught.value) == (
-            "to_pandas: pandas is not installed; pip install 'headrace[notebook]', "
-            "or use to_arrow() or the records, which need no pandas"
-        )
-        assert next(iter(table)).keys() == set(table.columns)
