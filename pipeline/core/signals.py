@@ -100,7 +100,7 @@ def die_with_parent() -> None:
 def exit_now(status: int) -> NoReturn:
     """Ends this process without clean-up: threads of torch.distributed abort some normal exits of several ranks."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError) if status else contextlib.nullcontext():  # a full disk, already told
+        with contextlib.suppress(OSError) if status else contextlib.nullcontext():  # a full disk, reported before
             print(end="", file=stream, flush=True)  # also where there is none, as after >&- in a shell
     os._exit(status)
 
