@@ -195,15 +195,14 @@ def excerpt_of(text: str) -> str:
 
 
 def saved_marks(run_folder: Path, sheet: AuditSheet) -> dict[str, str]:
-    """Returns the marks in the folder of a run, ``run_folder``: id → mark.
+    """Returns the marks in the folder of a run, ``run_folder``, also in older files, one a marker: id → mark.
 
     Raises:
         ConfigError: when a file has marks of another sheet, or other marks than ours.
     """
-    if not (path := run_folder / MARKED).is_file():
-        return {}
-    saved = read_json(path)
-    return _checked(((str(path), saved["sheet"], *entry) for entry in saved["marks"].items()), sheet)
+    files = [(str(path), read_json(path)) for path in sorted((run_folder / FOLDER).glob("marks*.json"))]
+    entries = ((path, saved["sheet"], *entry) for path, saved in files for entry in saved["marks"].items())
+    return _checked(entries, sheet)
 
 
 def add_marks(run_folder: Path, sheet: AuditSheet, marks: Mapping[str, str]) -> None:

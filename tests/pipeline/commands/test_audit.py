@@ -110,6 +110,7 @@ def test_any_editor_fills_in_the_lines(corpus: Corpus, tmp_path: Path) -> None:
         entry["mark"] = "good"
     lines.write_text("".join(json.dumps(entry) + "\n\n" for entry in entries))
     assert audit(corpus, "--marks", str(lines)).startswith("4 marks\n")
+    shutil.move(folder_of(corpus) / "audit/marks.json", folder_of(corpus) / "audit/marks-eve.json")  # an older name
     assert saved_marks(folder_of(corpus), sheet_of(corpus)) == {entry["id"]: "good" for entry in entries[:4]}
 
 
@@ -153,9 +154,8 @@ def test_marks_of_other_pages_are_refused(
 
 
 def test_a_missing_file_and_a_bad_number_are_refused(corpus: Corpus) -> None:
-    assert "none.json: cannot be read (No such file or directory); name a file" in refusal(
-        corpus, "--marks", "none.json"
-    )
+    missing = refusal(corpus, "--marks", "none.json")
+    assert "none.json: cannot be read (No such file or directory); name a file" in missing
     assert "--number: must be at least 1" in refusal(corpus, "--number", "0")
 
 
