@@ -144,7 +144,8 @@ def rows_of(name: str, field: str, counts: Counter[str], dropped: BinaryIO | Non
         row = parsed(line)
         row = parsed(line, exactly=True) if is_rounded(row) else row
         is_row = isinstance(row, dict)
-        document, drop = source.document(str(number), {field: None, **row}) if is_row else (Document("", ""), row)
+        given = row if is_row and field in row else {}  # what dots name is no field of a row
+        document, drop = source.document(str(number), given) if is_row else (Document("", ""), row)
         if drop is None:
             document.metadata = metadata_of(row) | {name: value for name, value in document.metadata.items() if value}
             yield {**row, field: document.text}, document

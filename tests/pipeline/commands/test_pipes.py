@@ -45,11 +45,9 @@ def test_clean(tmp_path):
     assert [len(kept), len(dropped)] == [sum(map(bool, verdicts)), 5 - sum(map(bool, verdicts))]
     *first, counts = said.splitlines()
     assert [line.split(": ")[1:3] for line in first] == [
-        ["line 1", "not_json"],
-        ["line 2", "not_an_object"],
-        ["line 3", "not_utf8"],
-        ["line 4", "no_text"],
-    ]
+        ["line 1", "not_json"], ["line 2", "not_an_object"], ["line 3", "not_utf8"], ["line 4", "no_text"]
+    ]  # fmt: skip
+    assert first[3].endswith(": field 'text' is absent")
     assert counts.startswith(f"headrace clean: {len(kept)} of 9 rows kept; dropped: ")
 
 
